@@ -48,13 +48,13 @@ static inline int64_t sti_leb128_signed(const uint8_t **at)
     return (int64_t)sti_leb128_read(at, true);
 }
 
-/* --- The frames of a stack, from the inside outwards: the one iterator of the library. Takes no lock, allocates nothing,
- * calls no unwinder. Any thread, in signal handlers too, and of code that is stopped anywhere.
+/* --- The frames of a stack, from the inside outwards: the one iterator of the library. Takes no lock, allocates
+ * nothing, calls no unwinder. Any thread, in signal handlers too, and of code that is stopped anywhere.
  *
  * Debian's code has no frame pointers, and where there are none, what looks like one is any number. So each address is
  * looked up in the call frame tables that every module has for exceptions (DWARF's, in the form that the LSB gives
- * .eh_frame and .eh_frame_hdr). Read are the forms that compilers, linkers and glibc write for x86-64; where a frame has
- * none of these, or no table, as generated code, the walk ends: nobody knows what lies further out.
+ * .eh_frame and .eh_frame_hdr). Read are the forms that compilers, linkers and glibc write for x86-64; where a frame
+ * has none of these, or no table, as generated code, the walk ends: nobody knows what lies further out.
  *
  * CFA, the canonical frame address, is where the caller's stack pointer is after the return; the return address lies
  * right below it. */
@@ -102,8 +102,8 @@ struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
  * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
 
-/* Rules that a walk has come to: in a deep recursion the same few addresses come again and again. On the walker's stack,
- * all bytes 0 at first. */
+/* Rules that a walk has come to: in a deep recursion the same few addresses come again and again. On the walker's
+ * stack, all bytes 0 at first. */
 #define STI_WALK_REMEMBERED 128 /* a power of two */
 struct sti_walk_rules {
     struct {
@@ -140,8 +140,8 @@ bool sti_walk_word(uintptr_t address, uintptr_t *word);
 
 /* --- Callstacks. Any thread. --- */
 
-/* Those of an allocation, which may be in libc's own code, in the loader's, on any stack, with any lock held: fill in at
- * most depth return addresses, the innermost first, and say how many. caller is the first: frames below it are this
+/* Those of an allocation, which may be in libc's own code, in the loader's, on any stack, with any lock held: fill in
+ * at most depth return addresses, the innermost first, and say how many. caller is the first: frames below it are this
  * library's.
  *
  * To read tables takes 0.1 to 0.5 µs a frame, far too long; but at one address the rule is always the same, and nearly
@@ -149,10 +149,10 @@ bool sti_walk_word(uintptr_t address, uintptr_t *word);
  * nanoseconds. */
 size_t sti_callstack(void **frames, size_t depth, const void *caller);
 
-/* Those of code that was stopped there: fill in at most depth frames, and say how many. frames[0] is where the code was,
- * the others are return addresses; tops[i] is where the i-th frame ends on the stack. The thread may be anywhere, and
- * its registers be wrong: nothing but the stack is read, up to its end where that is known (0: it is not), so whatever
- * is taken for a frame makes no fault. Half a microsecond a frame. */
+/* Those of code that was stopped there: fill in at most depth frames, and say how many. frames[0] is where the code
+ * was, the others are return addresses; tops[i] is where the i-th frame ends on the stack. The thread may be anywhere,
+ * and its registers be wrong: nothing but the stack is read, up to its end where that is known (0: it is not), so
+ * whatever is taken for a frame makes no fault. Half a microsecond a frame. */
 size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops, size_t depth);
 
 #endif

@@ -450,7 +450,8 @@ bool stint_malloc_is_overridden(void)
     return STI_OVERRIDES && sti_link_has_malloc();
 }
 
-/* --- libc's own functions of locks and jumps. Without overrides there is nothing here. Any thread. --- */
+/* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread.
+ * --- */
 
 #if STI_OVERRIDES
 
@@ -464,13 +465,9 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_cond_wait, pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t * mutex),                   \
-      (condition, mutex))                                                                                              \
-    X(sti_plain_cond_timedwait, pthread_cond_timedwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, const struct timespec *until), (condition, mutex, until))  \
-    X(sti_plain_cond_clockwait, pthread_cond_clockwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until),            \
-      (condition, mutex, clock, until))
+    X(sti_specific_create_plain, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                \
+      (key, destructor))                                                                                               \
+    X(sti_specific_set_plain, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 
 /* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but
  * must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there

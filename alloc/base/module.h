@@ -105,8 +105,9 @@ void sti_link_start(void);
  * true of it. A newer one is what its packagers call compatible, so that an upgrade needs no new build. */
 int sti_backend_check(void);
 
-/* --- libc's own functions of locks, whatever this library overrides: a lock taken with these does not make interrupts
- * wait. Any thread. Without overrides they are called by their names, so that a sanitizer sees them. */
+/* --- libc's own functions of locks and specific values, whatever this library overrides: a lock taken with these does
+ * not make interrupts wait, and a value set with these is no task's. Any thread. Without overrides they are called by
+ * their names, so that a sanitizer sees them. */
 
 #if STI_OVERRIDES
 void sti_plain_start(void); /* at start: find them */
@@ -117,12 +118,11 @@ int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
 int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock);
 int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock);
 int sti_plain_rwlock_unlock(pthread_rwlock_t *lock);
-int sti_plain_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
-int sti_plain_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
-int sti_plain_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
-                             const struct timespec *until);
+int sti_specific_create_plain(pthread_key_t *key, void (*destructor)(void *value));
+int sti_specific_set_plain(pthread_key_t key, const void *value);
 #else
-#define sti_plain_cond_wait pthread_cond_wait
+#define sti_specific_create_plain pthread_key_create
+#define sti_specific_set_plain pthread_setspecific
 #define sti_plain_mutex_lock pthread_mutex_lock
 #define sti_plain_mutex_trylock pthread_mutex_trylock
 #define sti_plain_mutex_unlock pthread_mutex_unlock

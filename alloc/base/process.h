@@ -38,22 +38,21 @@ void sti_process_collect(void);
 
 enum sti_quiet_lock {
     STI_QUIET_ACCOUNTS,    /* account.c: emptying one that was a parent process's */
-    STI_QUIET_AUDITS,      /* handle.c: who is told of descriptors that stay open */
     STI_QUIET_BACKEND,     /* process.c: mimalloc's locks in a child, which may call fork(2), too */
     STI_QUIET_FREE,        /* free.c: which function it is */
     STI_QUIET_FREERS,      /* free.c: the record for threads without one */
     STI_QUIET_GLOBAL,      /* global.c: who is told */
-    STI_QUIET_HANDLES,     /* handle.c */
     STI_QUIET_HEAPS,       /* heap.c: making one */
-    STI_QUIET_JOINED,      /* joined_thread.c */
     STI_QUIET_KEPT,        /* kept.c */
-    STI_QUIET_LABELS,      /* label.c */
+    STI_QUIET_LABELS,      /* account.c: making one */
     STI_QUIET_MAPPINGS,    /* mapping.c */
     STI_QUIET_MODULES,     /* lasting.c: adding one that is kept */
     STI_QUIET_ASSUMPTIONS, /* assumption.c: what is told of them */
     STI_QUIET_OBJECTS,     /* object_lock.c: making one anew in a child */
+    STI_QUIET_RESIDENT,    /* system.c: reading it */
     STI_QUIET_RETIRED,     /* retired.c */
     STI_QUIET_ROOTS,       /* roots.c: who is told */
+    STI_QUIET_UNDO,        /* undo.c */
     STI_QUIET_LOCKS,
 };
 

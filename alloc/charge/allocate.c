@@ -5,6 +5,8 @@
 #include "allocate.h"
 
 #include <stint/alloc.h>
+#include <stint/interrupt.h>
+#include <stint/version.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"
@@ -59,6 +61,30 @@ void *sti_allocate_unrefused(size_t alignment, size_t size)
     struct sti_thread *thread = sti_thread_metered;
     thread->used += sti_meter_rounded(size);
     return make_aligned(thread, alignment > 16 ? alignment : 16, size);
+}
+
+static void *adopt(void *block, size_t size, const void *caller)
+{
+    int saved_errno = errno;
+    void *copy = sti_allocate(size, caller);
+    if (copy == NULL) /* libc's goes in exchange */
+        copy = sti_allocate_unrefused(0, size);
+    errno = saved_errno;
+    if (copy == NULL)
+        return block;
+    memcpy(copy, block, size);
+    sti_free(block);
+    return copy;
+}
+
+void *sti_adopt(void *block, size_t size, const void *caller)
+{
+    if (block == NULL || sti_thread_metered == NULL || !stint_malloc_is_overridden())
+        return block;
+    stint_mask();
+    block = adopt(block, size != 0 ? size : sti_backend_usable_size(block), caller);
+    stint_unmask();
+    return block;
 }
 
 void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)

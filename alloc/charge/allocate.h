@@ -162,6 +162,11 @@ STI_INLINE char *sti_allocate_copy(const char *string, size_t length, const void
     return memcpy(copy, string, length);
 }
 
+/* A block that libc has made, and hands to the caller to free, becomes the innermost scope's: a copy of so many bytes
+ * takes its place, 0: of all of it, beyond the scope's limits too. Returns what the caller is to have: libc's block
+ * where the system has no memory for a copy, or there is no scope. */
+void *sti_adopt(void *block, size_t size, const void *caller);
+
 /* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from
  * the process's heap (process.h), as others may have references to them when the task has ended; but they are charged
  * to the task like the blocks that libc makes for itself, so that no task makes more of them than its allocation limit

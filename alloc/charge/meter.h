@@ -39,7 +39,7 @@ static inline enum sti_source sti_meter_source(const struct sti_thread *thread, 
 {
     if (sti_meter_is_kept_block(thread, caller))
         return STI_SOURCE_PROCESS;
-    return sti_caller_is_libc(caller) && !sti_handed_over(caller) ? STI_SOURCE_LIBC : STI_SOURCE_TASK;
+    return sti_caller_is_libc(caller) ? STI_SOURCE_LIBC : STI_SOURCE_TASK;
 }
 
 /* The innermost scope's blocks come from this heap from now on; NULL: from the nursery, or wherever is decided when it

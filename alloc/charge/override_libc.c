@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
  * libc's functions that hand a block of their own making to the caller. Made inside libc it would be
- * libc's and be lost when the task is rolled back; made here it is the caller's, in the task's heap. With them
- * come the names that libc's headers put in their place when a program is compiled with optimisation or
+ * libc's and be lost when the task is rolled back; made or copied here it is the caller's, in the task's heap. With
+ * them come the names that libc's headers put in their place when a program is compiled with optimisation or
  * _FORTIFY_SOURCE. The caller frees the block by the free that the program uses: where that is another's (module.h), so
  * is the malloc that it comes from. Any thread. */
-/* No inline versions of these functions in the headers. */
+/* No inline versions of these functions in the headers, and each name is to be its own function. */
+#undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #undef __OPTIMIZE__
+#include <dirent.h>
+#include <iconv.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/interrupt.h>
+#include <unistd.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/scope_state.h"
 #include "allocate.h"
 
 #define FIRST_LINE 120 /* what getline's buffer starts with */
@@ -34,6 +39,8 @@ STINT_API ssize_t getline(char **line, size_t *size, FILE *stream);
 STINT_API char *realpath(const char *path, char *resolved);
 STINT_API char *__realpath_chk(const char *path, char *resolved, size_t size);
 STINT_API char *canonicalize_file_name(const char *path);
+STINT_API char *getcwd(char *buffer, size_t size);
+STINT_API iconv_t iconv_open(const char *to, const char *from);
 
 extern int __vsnprintf_chk(char *buffer, size_t size, int flag, size_t object, const char *format, va_list arguments);
 
@@ -202,13 +209,8 @@ STI_INLINE ssize_t read_line(char **line, size_t *size, int delimiter, FILE *str
 {
     if (sti_thread_counted != NULL)
         return read_in_scope(line, size, delimiter, stream, caller);
-    static ssize_t (*_Atomic plain)(char **, size_t *, int, FILE *);
-    ssize_t (*function)(char **, size_t *, int, FILE *) = atomic_load_explicit(&plain, memory_order_relaxed);
-    if (function == NULL) {
-        *(void **)&function = sti_libc_function("getdelim");
-        atomic_store_explicit(&plain, function, memory_order_relaxed);
-    }
-    return function(line, size, delimiter, stream);
+    STI_LIBC_FUNCTION(getdelim)
+    return plain(line, size, delimiter, stream);
 }
 
 ssize_t getdelim(char **line, size_t *size, int delimiter, FILE *stream)
@@ -229,13 +231,8 @@ ssize_t getline(char **line, size_t *size, FILE *stream)
 /* libc's own, which fills a buffer of the caller's. */
 static char *resolve(const char *path, char *resolved)
 {
-    static char *(*_Atomic plain)(const char *, char *);
-    char *(*function)(const char *, char *) = atomic_load_explicit(&plain, memory_order_relaxed);
-    if (function == NULL) {
-        *(void **)&function = sti_libc_function("realpath");
-        atomic_store_explicit(&plain, function, memory_order_relaxed);
-    }
-    return function(path, resolved);
+    STI_LIBC_FUNCTION(realpath)
+    return plain(path, resolved);
 }
 
 STI_INLINE char *resolve_to_block(const char *path, const void *caller)
@@ -255,12 +252,64 @@ char *__realpath_chk(const char *path, char *resolved, size_t size)
         return resolve_to_block(path, STI_CALLER());
     if (size >= PATH_MAX)
         return resolve(path, resolved);
-    char *(*plain)(const char *, char *, size_t);
-    *(void **)&plain = sti_libc_function("__realpath_chk");
+    STI_LIBC_FUNCTION(__realpath_chk)
     return plain(path, resolved, size);
 }
 
 char *canonicalize_file_name(const char *path)
 {
     return resolve_to_block(path, STI_CALLER());
+}
+
+/* --- Those that make their block deep inside of libc, or among others of its own: a copy takes its place.
+ * ------------- */
+
+char *getcwd(char *buffer, size_t size)
+{
+    STI_LIBC_FUNCTION(getcwd)
+    char *name = plain(buffer, size);
+    return buffer == NULL ? sti_adopt(name, 0, STI_CALLER()) : name;
+}
+
+static int adopt_entries(void ***list, int count, const void *caller)
+{
+    if (count < 0)
+        return count;
+    stint_mask();
+    for (int i = 0; i < count; i++)
+        (*list)[i] = sti_adopt((*list)[i], 0, caller);
+    *list = sti_adopt(*list, 0, caller);
+    stint_unmask();
+    return count;
+}
+
+#define FOLDER_READER(name, entry)                                                                                     \
+    STINT_API int name(const char *path, entry ***list, int (*selects)(const entry *),                                 \
+                       int (*compares)(const entry **, const entry **));                                               \
+    int name(const char *path, entry ***list, int (*selects)(const entry *),                                           \
+             int (*compares)(const entry **, const entry **))                                                          \
+    {                                                                                                                  \
+        STI_LIBC_FUNCTION(name)                                                                                        \
+        return adopt_entries((void ***)list, plain(path, list, selects, compares), STI_CALLER());                      \
+    }
+
+FOLDER_READER(scandir, struct dirent)
+FOLDER_READER(scandir64, struct dirent64)
+
+/* --- Blocks that are nobody's. The module of a conversion is loaded for the first that wants it, and what that module
+ * allocates is shared by all: a region of blocks for the process, as in interrupt.c. The interrupt has to wait for
+ * libc's frame anyhow. */
+
+iconv_t iconv_open(const char *to, const char *from)
+{
+    STI_LIBC_FUNCTION(iconv_open)
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL) {
+        thread->scope->keeps++;
+        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+    }
+    iconv_t handle = plain(to, from);
+    if (thread != NULL)
+        thread->scope->keeps--;
+    return handle;
 }

@@ -7,6 +7,7 @@
  * is thrown. */
 #include "boundary.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "alloc/base/thread.h"
@@ -29,7 +30,7 @@ _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const cha
 
 static bool is_of_a_pool(const struct sti_scope *scope)
 {
-    return scope->is_subtask == STI_SUBTASK_STOLEN || scope->request->detached;
+    return scope->is_subtask || scope->request->detached;
 }
 
 /* Guards that have not been popped lay in frames that have gone, so they are dropped. An unwind of our own lands
@@ -81,7 +82,7 @@ static __attribute__((noinline, cold)) void leave_callback(const struct sti_call
     if (sti_cxx_is_throwing(&callback->cxx))
         sti_boundary_end_program(innermost_scope(), "an exception left a callback");
     if (!callback->is_release)
-        sti_boundary_end_program(innermost_scope(), "a callback called pthread_exit, or was cancelled");
+        sti_boundary_end_program(innermost_scope(), "a callback called pthread_exit");
 }
 
 static inline void begin_callback(struct sti_callback *callback, bool is_release)
@@ -104,9 +105,11 @@ static inline void end_callback(const struct sti_callback *callback)
 STI_BOUNDARY_CODE void sti_boundary_callback(void *a, void *b, void *c, sti_boundary_fn *fn)
 {
     __attribute__((cleanup(end_callback))) struct sti_callback callback;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     begin_callback(&callback, false);
     fn(a, b, c);
     sti_callback_innermost = callback.outer;
+    sti_thread_set_cancellation(cancellation);
 }
 
 STI_BOUNDARY_CODE void sti_boundary_release(void (*release)(void *arg), void *arg)

@@ -5,7 +5,8 @@
  *
  *   an exception that comes to a boundary   ends the program, by std::terminate, as one out of a std::thread's function
  *   the end of the thread (pthread_exit,    passes the scope of a stint_run, which is rolled back, and a guard's
- *   thrd_exit, pthread_cancel)              release; otherwise it ends the program
+ *   thrd_exit, pthread_cancel)              release; otherwise it ends the program. A cancellation waits for the end of
+ *                                           a callback
  *   a longjmp                               left_frames.h
  *
  * When a boundary hears of it, the frames inside have gone already. It costs a call and a few instructions. */

@@ -292,26 +292,6 @@ void sti_interrupt_last_resort(struct sti_thread *thread)
         leave_by_unwind(scope);
 }
 
-bool sti_interrupt_may_break_wait(struct sti_thread *thread)
-{
-    find_runtimes(thread->scope);
-    return sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE && sti_frames_may_be_cut(thread->scope);
-}
-
-void sti_interrupt_break_wait(struct sti_thread *thread)
-{
-    struct sti_scope *scope = thread->scope;
-    scope->samples++;
-    sti_hook_fire(scope);
-    if (!sti_interrupt_may_break_wait(thread)) {
-        sti_deferral_note(thread, waits_for_still(scope));
-        return;
-    }
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    sti_interrupt_land(scope);
-}
-
 bool sti_interrupt_may_cut(struct sti_scope *innermost)
 {
     unsigned masks = innermost->unwind.under_way ? 1 : 0;
@@ -379,7 +359,7 @@ static bool may_leave_at_end(struct sti_scope *scope, const struct sti_registers
 {
     if (!sti_interrupt_is_tripped(scope) || (!is_last && scope->on_interrupt != STINT_JUMP))
         return false;
-    stint_deferral deferral = sti_verdict(scope, stopped);
+    stint_deferral deferral = sti_verdict_at_stack_end(scope, stopped);
     return deferral == STINT_DEFERRAL_NONE || defer(scope->thread, deferral, stopped);
 }
 

@@ -86,13 +86,6 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
  * than one. */
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
 
-/* The code waits for another thread of its task, with nothing held for that: leave it there by a jump, if an interrupt
- * is due, in STINT_UNWIND too. What waits in the C++ runtime holds nothing either. */
-void sti_interrupt_break_wait(struct sti_thread *thread);
-
-/* Whether it would be left. */
-bool sti_interrupt_may_break_wait(struct sti_thread *thread);
-
 /* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
  * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
 void sti_interrupt_last_resort(struct sti_thread *thread);

@@ -15,8 +15,9 @@
 /* What an interrupt of the innermost scope, or of a tripped one around it, has to wait for now; STINT_DEFERRAL_NONE:
  * nothing, so that all frames between here and the innermost scope may be left.
  *
- * What is cheap is asked first: masks, what is held, exceptions that are caught or on their way. Then the frames are walked, from here to the scope. One of them blocks if its module is not on the list of
- * those that may be left in this way (caller.h), if nothing describes it, or if the walk does not arrive.
+ * What is cheap is asked first: masks, what is held, exceptions that are caught or on their way. Then the frames are
+ * walked, from here to the scope. One of them blocks if its module is not on the list of those that may be left in this
+ * way (caller.h), if nothing describes it, or if the walk does not arrive.
  *
  * stopped: where a signal or a fault has stopped the code, in whose handler this is. Then the instruction itself has to
  * lie in code that may be left, or in a function of libc's that only looks at memory or copies it; no lock is taken,
@@ -24,6 +25,9 @@
  *
  * Whether a STINT_FAIL task is to be left at all is the caller's to know. */
 stint_deferral sti_verdict(const struct sti_scope *innermost, const struct sti_registers *stopped);
+
+/* The same where the stack has come to its end, which has stopped the code. */
+stint_deferral sti_verdict_at_stack_end(const struct sti_scope *innermost, const struct sti_registers *stopped);
 
 /* How the frames would be left: by what the scope asks for, or from where a signal has stopped them. */
 static inline enum sti_left sti_verdict_way(const struct sti_scope *scope, const struct sti_registers *stopped)

@@ -25,7 +25,6 @@
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
 
 #define WORD 8
-#define SPINS 100
 
 enum state {
     IDLE,

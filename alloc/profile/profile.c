@@ -23,7 +23,6 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
-#include "alloc/rollback/thread_state.h"
 #include "memprof.h"
 #include "profile.h"
 #include "sample.h"
@@ -56,7 +55,7 @@ static void unlock_masked(void)
 static int start(const stint_profile_options *options)
 {
     double interval = options->interval > 0 ? (double)options->interval : WORD / options->rate;
-    struct sti_gathered *fresh = sti_gathered_create(interval);
+    struct sti_gathered *fresh = sti_gathered_create(interval, STI_PROFILE_CHAINS);
     if (fresh == NULL)
         return ENOMEM;
     stint_memprof_options memprof = {
@@ -111,7 +110,7 @@ static stint_profile_totals sum_of_all(void)
 {
     stint_profile_totals totals = { .size = sizeof totals,
                                     .lost = atomic_load_explicit(&gathered->lost, memory_order_relaxed) };
-    for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
+    for (size_t i = 0; i < gathered->chain_count; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL; site = site->next) {
             struct sti_profile_values values = sti_profile_values(gathered, site);
@@ -147,44 +146,22 @@ static bool is_started(void)
     return started;
 }
 
-static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, stint_profile_kind kind)
+static int make(const struct sti_profile_means *means, const void *kind, FILE *stream)
 {
     uint64_t end = atomic_load(&stopped);
     uint64_t duration = (end != 0 ? end : sti_clock_now()) - gathered->began;
-    if (!sti_output_open(output))
-        return ENOMEM;
-    return sti_output_close(output, sti_profile_write(means, gathered, duration, output->stream, kind));
-}
-
-static int make_started(struct sti_output *output, stint_profile_kind kind)
-{
-    struct sti_profile_means means;
-    int error = sti_profile_prepare(&means);
-    if (error != 0)
-        return error;
-    lock_masked();
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = make_quietly(output, &means, kind);
-    sti_memprof_end_quiet(&quiet);
-    unlock_masked();
-    return error;
+    return sti_profile_write(means, gathered, duration, stream, *(const stint_profile_kind *)kind);
 }
 
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
-    struct sti_output output;
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
-    if (sti_memprof_is_calling())
-        return EDEADLK;
     stint_mask();
-    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = is_started() ? make_started(&output, kind) : EINVAL;
-    sti_thread_set_cancellation(cancellation);
-    if (error == 0)
-        return sti_output_write_and_unmask(&output, fd);
+    if (sti_memprof_is_calling() || is_started())
+        return sti_profile_output_and_unmask(fd, &lock, make, &kind);
     stint_unmask();
-    return error;
+    return EINVAL;
 }
 
 /* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this
@@ -311,24 +288,16 @@ static void ask(int signal)
     errno = saved_errno;
 }
 
-/* The thread takes no signal that is meant for the program. */
 static void hear_signal(void)
 {
     struct sigaction action;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
     if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return;
     sem_init(&woken, 0, 0);
     have_its_end_told();
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    sti_service_begin();
-    int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = sti_service_start(&thread, write_when_asked);
     if (error != 0) {
-        sti_service_end();
         complain("SIGUSR2", strerror(error));
         return;
     }

@@ -16,7 +16,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "kept.h"
-#include "thread_state.h"
 
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 

@@ -23,7 +23,6 @@
 #include "mapping.h"
 #include "nursery.h"
 #include "roots.h"
-#include "thread_state.h"
 
 /* --- Task heaps.
  *
@@ -161,47 +160,6 @@ static size_t held_with_pages(const struct sti_heap *heap)
 {
     struct sti_backend_size size = sti_backend_heap_size(heap->backend);
     return size.pages > size.held ? size.pages : size.held;
-}
-
-void sti_heap_note_left(struct sti_heap *list)
-{
-    for (; list != NULL; list = list->next)
-        list->left = held_with_pages(list);
-}
-
-void sti_heap_complete_counts(const struct sti_heap *list)
-{
-    for (; list != NULL; list = list->next)
-        sti_heap_pages(list);
-}
-
-static bool has_pages(const struct sti_heap *heap)
-{
-    return sti_heap_pages(heap).now != 0;
-}
-
-size_t sti_heap_list_left(const struct sti_heap *list)
-{
-    size_t left = 0;
-    for (; list != NULL; list = list->next)
-        left += has_pages(list) ? list->left : 0;
-    return left;
-}
-
-struct sti_heap *sti_heap_retire_left(struct sti_thread *thread, struct sti_heap *list)
-{
-    struct sti_heap **link = &list;
-    while (*link != NULL) {
-        struct sti_heap *heap = *link;
-        if (has_pages(heap)) {
-            link = &heap->next;
-        } else {
-            *link = heap->next;
-            heap->may_give_up = true;
-            sti_retired_put(thread, heap);
-        }
-    }
-    return list;
 }
 
 static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *scope)
@@ -390,7 +348,7 @@ static void give_up(struct sti_thread *thread, struct sti_heap *heap)
     sti_heap_destroy(heap);
 }
 
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned)
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
 {
     list = sti_heap_drop_empty(thread, list);
     if (list == NULL)
@@ -398,7 +356,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     if (__builtin_expect(sti_debug_is_on, 0))
         name_after(list, task);
     size_t kept = 0;
-    if (!scanned && sti_roots_scan_due())
+    if (sti_roots_scan_due())
         kept = sti_kept_look(thread, &list, task);
     sti_sampling_end_heaps(thread, list, false);
     while (list != NULL) {

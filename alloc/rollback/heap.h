@@ -38,11 +38,10 @@ struct sti_heap {
     bool told;                     /* whoever frees a block of it tells of that: free.h */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
-    bool is_of_libc;               /* handles: handle.h */
+    bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h; */
     bool is_opaque;                /* there is nothing in them that could point anywhere */
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
-    size_t left;                   /* bytes that a thread of a task which has ended left in it */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
     uint64_t forks;                /* that led to the process when it was taken: free.h */
     struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
@@ -84,24 +83,14 @@ size_t sti_heap_bytes(const struct sti_heap *heap);
 /* Bytes in live blocks of a list of heaps that no scope has now, once what others have freed has been taken in. */
 size_t sti_heap_list_held(const struct sti_heap *list);
 
-/* The heaps' thread, in no scope of theirs any more, is about to end: note what it leaves in each; and, as the last
- * that it does with them, have mimalloc's counts of them complete. Then, any thread that has them for itself: the
- * bytes, of which there are none where mimalloc counts no page; and the rest of the list without such heaps, which are
- * retired here. */
-void sti_heap_note_left(struct sti_heap *list);
-void sti_heap_complete_counts(const struct sti_heap *list);
-size_t sti_heap_list_left(const struct sti_heap *list);
-struct sti_heap *sti_heap_retire_left(struct sti_thread *thread, struct sti_heap *list);
-
 /* Before a limit is called passed: take in what other threads have freed, let go of heaps that have become empty, and
  * find out which young blocks live. */
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
 /* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to,
- * which becomes the process's (kept.h); scanned: it is known already that none does. Rollback returns the bytes in
- * blocks that it had to keep. */
+ * which becomes the process's (kept.h). Rollback returns the bytes in blocks that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned);
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last
  * time. */

@@ -303,6 +303,7 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
         .cost = fair_queue->typical_cost,
         .own = own,
     };
+    TAILQ_INIT(&fair_entry->tasks);
     struct sti_fair_entry **link = fair_entry_link(fair_queue, account, priority);
     fair_entry->chain = *link;
     *link = fair_entry;
@@ -359,8 +360,6 @@ void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_
 
 bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue)
 {
-    fair_queue->count = 0;
-    atomic_init(&fair_queue->contended, false);
     fair_queue->table_size = SMALLEST_TABLE;
     fair_queue->table = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->table);
     fair_queue->refused = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->refused);

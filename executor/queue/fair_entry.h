@@ -31,11 +31,10 @@ struct sti_fair_entry {
     stint_account *account; /* retained; NULL: of none */
     stint_priority priority;
     enum sti_fair_entry_state state;
-    sti_task *oldest;
-    sti_task *newest;
-    size_t count;     /* of tasks that wait */
-    unsigned running; /* tasks that have begun and are not settled */
-    uint64_t cost;    /* what its next task will take, by what the last ones took */
+    struct sti_fair_tasks tasks; /* that wait, the oldest first */
+    size_t count;                /* of tasks that wait */
+    unsigned running;            /* tasks that have begun and are not settled */
+    uint64_t cost;               /* what its next task will take, by what the last ones took */
     struct sti_refused *refused;
     struct sti_refused *own;      /* its spare record; NULL while it is held back */
     uint64_t since;               /* when it was first refused a slot for its next task; 0: it was not */

@@ -77,10 +77,7 @@ static int put(struct sti_fair_queue *fair_queue, sti_task *task)
     if (fair_entry->state == STI_FAIR_ENTRY_IDLE)
         sti_fair_entry_begin_ready(fair_queue, fair_entry);
     task->fair_entry = fair_entry;
-    task->older = fair_entry->newest;
-    task->newer = NULL;
-    *(fair_entry->newest != NULL ? &fair_entry->newest->newer : &fair_entry->oldest) = task;
-    fair_entry->newest = task;
+    TAILQ_INSERT_TAIL(&fair_entry->tasks, task, fair_link);
     fair_entry->count++;
     set(&fair_queue->waiting, waiting + 1);
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
@@ -124,8 +121,7 @@ static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry
 static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct afterwards *afterwards)
 {
     struct sti_fair_entry *fair_entry = task->fair_entry;
-    *(task->older != NULL ? &task->older->newer : &fair_entry->oldest) = task->newer;
-    *(task->newer != NULL ? &task->newer->older : &fair_entry->newest) = task->older;
+    TAILQ_REMOVE(&fair_entry->tasks, task, fair_link);
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
         set(&fair_queue->held, get(&fair_queue->held) - 1);
     if (sti_account_end_waiting(task->options.account))
@@ -154,23 +150,23 @@ void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task)
     sti_plain_mutex_lock(&fair_queue->lock);
     sti_task_count_unstarted(task, sti_outcomes_of_all(fair_queue->pool));
     take_out(fair_queue, task, &afterwards);
-    bool wanted = sti_queue_slots_are_wanted(&fair_queue->pool->queue_slots);
-    fair_queue->leaving += wanted;
+    struct sti_queue_slots *queue_slots = &fair_queue->pool->queue_slots;
+    bool wanted = sti_queue_slots_are_wanted(queue_slots);
+    if (wanted)
+        sti_queue_slots_keep(queue_slots, 1);
     sti_plain_mutex_unlock(&fair_queue->lock);
     do_afterwards(&afterwards);
-    if (!wanted)
-        return;
-    sti_queue_slots_fill(fair_queue->pool);
-    sti_plain_mutex_lock(&fair_queue->lock);
-    fair_queue->leaving--;
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    if (wanted) {
+        sti_queue_slots_fill(fair_queue->pool);
+        sti_queue_slots_keep(queue_slots, -1);
+    }
 }
 
 static sti_task *claim_oldest(const struct sti_fair_entry *fair_entry)
 {
-    sti_task *task = fair_entry->oldest;
+    sti_task *task = TAILQ_FIRST(&fair_entry->tasks);
     while (task != NULL && !sti_task_claim(task))
-        task = task->newer;
+        task = TAILQ_NEXT(task, fair_link);
     return task;
 }
 
@@ -329,8 +325,9 @@ void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *t
     for (size_t i = 0; i < fair_queue->table_size; i++) {
         for (const struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL;
              fair_entry = fair_entry->chain) {
-            for (sti_task *task = fair_entry->oldest; task != NULL; task = task->newer)
-                look(task, arg);
+            sti_task *task;
+            TAILQ_FOREACH(task, &fair_entry->tasks, fair_link)
+            look(task, arg);
         }
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
@@ -441,19 +438,8 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity)
 {
     fair_queue->pool = pool;
-    for (size_t i = 0; i < STI_PRIORITIES; i++) {
-        fair_queue->rings[i] = (struct sti_fair_entry_ring){ .now = 0 };
-        atomic_init(&fair_queue->rings[i].ready, 0);
-        atomic_init(&fair_queue->rings[i].first, 0);
-    }
-    atomic_init(&fair_queue->ready, 0);
-    atomic_init(&fair_queue->waiting, 0);
-    atomic_init(&fair_queue->held, 0);
-    atomic_init(&fair_queue->plain_time, 0);
     fair_queue->typical_cost = FIRST_COST;
     fair_queue->capacity = capacity;
-    fair_queue->leaving = 0;
-    fair_queue->closed = false;
     if (!sti_fair_entry_tables_init(fair_queue))
         return false;
     fair_queue->plain = sti_process_malloc(sizeof *fair_queue->plain);
@@ -462,6 +448,7 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
         return false;
     }
     *fair_queue->plain = (struct sti_fair_entry){ .priority = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
+    TAILQ_INIT(&fair_queue->plain->tasks);
     pthread_mutex_init(&fair_queue->lock, NULL);
     return true;
 }
@@ -469,7 +456,7 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
 void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
 {
     sti_plain_mutex_lock(&fair_queue->lock);
-    while (sti_fair_queue_waiting(fair_queue) > 0 || fair_queue->leaving > 0) {
+    while (sti_fair_queue_waiting(fair_queue) > 0) {
         sti_plain_mutex_unlock(&fair_queue->lock);
         sched_yield();
         sti_plain_mutex_lock(&fair_queue->lock);

@@ -74,6 +74,7 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
 
 struct sti_refused;
 struct sti_fair_entry;
+TAILQ_HEAD(sti_fair_tasks, stint_future);
 
 /* Those of one priority. */
 struct sti_fair_entry_ring {
@@ -101,11 +102,10 @@ struct sti_fair_queue {
     size_t table_size;
     size_t count;
     size_t capacity;
-    size_t leaving; /* threads that took a task out and are not done with the pool */
     bool closed;
 };
 
-/* False: out of memory. */
+/* All zeros before. False: out of memory. */
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
 
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */

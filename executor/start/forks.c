@@ -23,13 +23,10 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/kept.h"
-#include "alloc/rollback/mapping.h"
 #include "alloc/rollback/retired.h"
-#include "alloc/scope/joined_thread.h"
+#include "alloc/rollback/undo.h"
 #include "alloc/trace/trace.h"
 #include "executor/base/outer_lock.h"
 #include "executor/pool/pools.h"
@@ -59,12 +56,9 @@ static const struct row {
     { .what = "Memprof", .child = sti_memprof_in_child },
     { .what = "the profile", .child = sti_profile_in_child },
     { .what = "writing reports", .child = sti_report_in_child },
-    { .what = "the process that owns descriptors", .child = sti_descriptor_note_process },
-    { .what = "libc's handles", .child = sti_handles_in_child },
+    { .what = "what is to be undone", .child = sti_undo_in_child },
     { .what = "heaps in quarantine", .child = sti_quarantine_in_child },
-    { .what = "mappings", .child = sti_mapped_in_child },
     { .what = "heaps without an owner", .child = sti_retired_in_child },
-    { .what = "threads that tasks have started", .child = sti_joined_in_child },
     { .what = "the trace", .child = sti_trace_in_child },
 #if STI_OVERRIDES
     { .what = "mimalloc's locks", .child = sti_override_lock_in_child },

@@ -12,7 +12,6 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
@@ -22,7 +21,6 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
@@ -66,9 +64,7 @@ __attribute__((constructor(101))) static void start(void)
     sti_pools_start();
     sti_task_take_reports();
 
-    sti_label_start();
     sti_watch_start();
-    sti_descriptor_note_process();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 
     sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */

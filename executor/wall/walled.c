@@ -24,10 +24,9 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/report/adopt.h"
+#include "alloc/report/report.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "crash_report.h"
@@ -109,7 +108,7 @@ static stint_report_level report_level(const struct sti_walled *walled)
 {
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     stint_report_level level = walled->task.options.report;
-    return level != STINT_REPORT_NONE ? level : home->report_level;
+    return level != STINT_REPORT_NONE ? level : home->options.report;
 }
 
 static void write_task(const struct sti_walled *walled, struct sti_wall_message *message)
@@ -673,12 +672,10 @@ static void leave_account(struct sti_walled *walled, const stint_outcome *outcom
     stint_account *account = walled->task.options.account;
     if (account == NULL)
         return;
-    struct sti_thread *thread = sti_thread_own();
     uint64_t used = walled->answered ? walled->done.usage.allocated : walled->drawn[STI_WALL_ALLOCATED];
     sti_account_settle(account, NULL, walled->drawn[STI_WALL_ALLOCATED], used);
     sti_account_reserve(account, NULL, walled->drawn[STI_WALL_MEMORY], 0);
-    if (thread != NULL)
-        sti_label_count(thread, sti_account_label(account), outcome->reason, outcome->usage.allocated);
+    sti_account_count(account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(account, NULL);
 }
 
@@ -714,7 +711,9 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
 static void finish_report(struct sti_walled *walled)
 {
     sti_task *task = &walled->task;
-    if (task->outcome.status != STINT_OK && walled->report == NULL && report_level(walled) != STINT_REPORT_NONE)
+    if (walled->report != NULL)
+        sti_report_describe(walled->report, &task->options, &task->outcome);
+    else if (task->outcome.status != STINT_OK && report_level(walled) != STINT_REPORT_NONE)
         walled->report =
             sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);

@@ -8,8 +8,8 @@
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
  * task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex or for the end of another
- * pool; in one with threads of its own (stint_threads, task.h) also in a wait for a condition or a semaphore. (A
- * preemptible task, and one that has come to the end of its worker's stack, may be stopped at any instruction where the
+ * pool. (A preemptible task, and one that has come to the end of its worker's stack, may be stopped at any instruction
+ * where the
  * following allows it: task.h.) It is never delivered
  *   - while masked;
  *   - with a frame between here and the scope of code that may not be left in its midst. The program itself may, what
@@ -23,9 +23,9 @@
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
  * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
- * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a
- * rollback, unless a variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and
- * thread_local variables that are being made are not seen: mask them. */
+ * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
+ * variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and thread_local variables that
+ * are being made are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 

@@ -12,7 +12,7 @@
  * Names: stint_noun_verb, the noun being what is acted upon (stint_pool_create, stint_roots_set_scan);
  * stint_noun_property for what is read; "is" for what is true or false. Only the calling task goes without saying, and
  * the words of the library itself are alone: stint_run, submit, fork, join, for, reduce, sort, fail, finish,
- * checkpoint, yield, mask, unmask, with, when_all, when_any, and malloc's family. Types of functions end in _fn, file
+ * checkpoint, mask, unmask, with, when_all, when_any, and malloc's family. Types of functions end in _fn, file
  * descriptors are fd. The object comes first, what a call makes or fills in last. A name that ends in an underscore is
  * not for use.
  *
@@ -34,8 +34,8 @@
  * library ends the program by std::terminate, as one out of the function of a std::thread does; stint.hpp catches what
  * C++ tasks throw. The end of the thread (pthread_exit, pthread_cancel) passes a stint_run, which is rolled back, and
  * the release of a guard; in a task of a pool and in any other callback it ends the program, as an exception does
- * (without a C++ runtime by abort()), and so does a longjmp out of a callback. Of a longjmp out of a task see
- * stint_run.
+ * (without a C++ runtime by abort()), and so does a longjmp out of a callback. But a pthread_cancel waits until such a
+ * callback has returned. Of a longjmp out of a task see stint_run.
  *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
  * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
@@ -52,7 +52,6 @@
 #include <stint/completions.h>
 #include <stint/context.h>
 #include <stint/delayed.h>
-#include <stint/fd.h>
 #include <stint/fork.h>
 #include <stint/fork_typed.h>
 #include <stint/future.h>

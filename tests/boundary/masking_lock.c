@@ -233,8 +233,7 @@ int main(int argc, char **argv)
 {
     struct masking_case cases[LOCKS + 2];
     for (size_t i = 0; i < LOCKS; i++)
-        cases[i] =
-            (struct masking_case){ locks[i].name, STI_RULE_LOCK, CHECK_FAILS, jump_with_a_lock_held, &locks[i] };
+        cases[i] = (struct masking_case){ locks[i].name, STI_RULE_LOCK, CHECK_FAILS, jump_with_a_lock_held, &locks[i] };
     cases[LOCKS] = (struct masking_case){ "a scope ended in pthread_once", STI_RULE_ONCE, CHECK_FAILS,
                                           end_a_scope_in_a_once, NULL };
     cases[LOCKS + 1] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What code holds without a lock of pthread's: a semaphore of one, which it masks, a once, a cleanup handler. Each is in use for most
- * of the time, and must be given back by whoever had it. */
+ * What code holds without a lock of pthread's: a semaphore of one, which it masks, a once, a cleanup handler. Each is
+ * in use for most of the time, and must be given back by whoever had it. */
 #include "library.h"
 
 #include <pthread.h>

@@ -52,7 +52,7 @@ TEST(a_task_that_is_watched_ends_in_the_child)
     stint_pool *pool = make_pool(.workers = 1, .overdue_ns = 60000 * MS);
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.wall_ns = 60000 * MS;
-    assert_child_ends(pool, &pool->overdue.lock, &options);
+    assert_child_ends(pool, &pool->monitor.lock, &options);
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 

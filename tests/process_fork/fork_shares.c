@@ -53,12 +53,11 @@ static void *help_and_fork_when_it_is_decided(void *group)
         return NULL;
     struct sti_thread *thread = sti_thread_own();
     struct sti_share *share = thread->shares;
-    if (!sti_share_change_state(share, STI_SHARE_OPEN, decision))
-        return NULL;
+    atomic_store(&share->state, decision);
     pid_t child = fork();
     if (child == 0)
         _exit(end_thread_in_child(thread));
-    sti_share_change_state(share, decision, STI_SHARE_OPEN);
+    atomic_store(&share->state, STI_SHARE_OPEN);
     return (void *)(intptr_t)child;
 }
 

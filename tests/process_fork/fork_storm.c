@@ -31,9 +31,9 @@ static int allocate_and_fail(void *arg, void **value)
 
 static void *roll_back_on_and_on(void *arg)
 {
-    const stint_options options = {
-        .size = sizeof(stint_options), .account = arg, .audit_fds = true, .budget = { .wall_ns = 1000000000 }
-    };
+    const stint_options options = { .size = sizeof(stint_options),
+                                    .account = arg,
+                                    .budget = { .wall_ns = 1000000000 } };
     stint_outcome outcome;
     for (unsigned i = 0; !atomic_load(&enough); i++) {
         stint_run(allocate_and_fail, NULL, &options, &outcome);
@@ -58,7 +58,7 @@ static int live_in_child(stint_account *account)
     dl_iterate_phdr(note_module, &modules);
     if (modules == 0)
         return 1;
-    const stint_options options = { .size = sizeof(stint_options), .account = account, .audit_fds = true };
+    const stint_options options = { .size = sizeof(stint_options), .account = account };
     for (int i = 0; i < 2; i++) {
         stint_outcome outcome;
         if (stint_run(allocate_and_fail, NULL, &options, &outcome) != 0)
@@ -70,7 +70,6 @@ static int live_in_child(stint_account *account)
     if (stint_account_read(account, &usage) != 0 || usage.running != 0 || usage.memory != 0)
         return 4;
     stint_roots_set_report(NULL, NULL);
-    stint_fds_set_report(NULL, NULL);
     stint_global_set_report(NULL, NULL);
     return 0;
 }

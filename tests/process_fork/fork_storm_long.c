@@ -77,13 +77,6 @@ static int roll_back_in_account(void)
     return run_to_failure(allocate_and_fail, &options);
 }
 
-/* It looks into /proc, which costs the kernel most when the process ends. */
-static int audit(void)
-{
-    const stint_options options = { .size = sizeof(stint_options), .audit_fds = true };
-    return run_to_failure(allocate_and_fail, &options);
-}
-
 /* A root of each thread, so that nobody frees another's. */
 static _Thread_local void *root;
 
@@ -124,12 +117,6 @@ static void told_of_a_root(const stint_root *told, void *arg)
 static int set_root_report(void)
 {
     stint_roots_set_report(told_of_a_root, NULL);
-    return 0;
-}
-
-static int set_descriptor_report(void)
-{
-    stint_fds_set_report(NULL, NULL);
     return 0;
 }
 
@@ -266,12 +253,10 @@ static const struct use {
     { "a block that is kept", keep_and_free, OF_ALL },
     { "a handle that is closed", close_handle, OF_ALL },
     { "the report of roots", set_root_report, OF_ALL },
-    { "the report of descriptors", set_descriptor_report, OF_ALL },
     { "the report of the whole process", set_global_report, OF_ALL },
     { "the profile", read_profile, OF_ALL },
     { "an account", read_account, OF_ALL },
     { "the watch", watch_token, OF_ALL },
-    { "an audit", audit, OF_PARENTS },
     { "a pool", submit, OF_PARENTS },
     { "a pool that begins and ends", make_pool, OF_PARENTS },
     { "a visit", visit_tasks, OF_PARENTS },
@@ -327,8 +312,6 @@ static int have_a_pool(void)
         error = stint_pool_visit(own, look_at_task, &count);
     if (error == 0)
         error = start_thread();
-    if (error == 0)
-        error = audit();
     return error != 0 ? error : stint_pool_destroy(own);
 }
 

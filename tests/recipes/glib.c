@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The recipe for GLib, as docs/recipes.md gives it: STINT_JUMP, because GLib ends the process when an allocation is
- * refused; so it has to be allowed; G_SLICE=always-malloc, because its slices are shared by all tasks; and nothing that GLib keeps for the
- * process made inside a task. */
+ * refused; so it has to be allowed; G_SLICE=always-malloc, because its slices are shared by all tasks; and nothing that
+ * GLib keeps for the process made inside a task. */
 #include "../support.h"
 
 #include <glib.h>

@@ -71,7 +71,7 @@ def queued_in(pool):
         for entry in linked(fair["table"][i], "chain"):
             entry = entry.cast(known()["fair_entry"].type)
             held = str(entry["state"]) == "STI_FAIR_ENTRY_HELD"
-            for task in linked(entry["oldest"], "newer"):
+            for task in linked(entry["tasks"]["tqh_first"], "fair_link", "tqe_next"):
                 yield task, "the fair queue" + (", held back by its account" if held else "")
 
 
@@ -97,13 +97,10 @@ def waiting_in(pool):
 
 def sleepers():
     """Tasks that wait for a future, as the library knows them: after some milliseconds."""
-    seen = set()
     for pool in pools():
-        found = [worker["slept"] for worker in slots(pool) if int(worker["slept"]) != 0]
-        for sleeper in found + list(linked(pool["substitutes"]["sleepers"])):
-            if int(sleeper) not in seen:
-                seen.add(int(sleeper))
-                yield sleeper.cast(known()["sleeper"].type)
+        for worker in slots(pool):
+            if int(worker["slept"]) != 0:
+                yield worker["slept"].cast(known()["sleeper"].type)
 
 
 def running_on():
