@@ -258,26 +258,6 @@ void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more)
     exceptions->uncaught = state->of[i].uncaught + more;
 }
 
-unsigned sti_cxx_catch(const struct sti_cxx_state *since)
-{
-    struct sti_cxx_exceptions *exceptions;
-    unsigned thrower = STI_CXX_RUNTIMES;
-    FOR_EACH_RECORD(i, exceptions, since->count)
-    {
-        if (exceptions->uncaught > since->of[i].uncaught)
-            thrower = i;
-        exceptions->uncaught = since->of[i].uncaught;
-    }
-    return thrower;
-}
-
-void sti_cxx_throw(unsigned runtime)
-{
-    struct sti_cxx_exceptions *exceptions = record(runtime, STI_CXX_RUNTIMES);
-    if (exceptions != NULL)
-        exceptions->uncaught++;
-}
-
 void sti_cxx_keep_caught(const struct sti_cxx_state *state)
 {
     struct sti_cxx_exceptions *exceptions;

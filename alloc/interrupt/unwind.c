@@ -72,18 +72,6 @@ static void on_kept(_Unwind_Reason_Code code, struct _Unwind_Exception *exceptio
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_relaxed);
 }
 
-static _Unwind_Exception_Class own_class(void)
-{
-    _Unwind_Exception_Class class;
-    memcpy(&class, "STINTC\0", sizeof class);
-    return class;
-}
-
-bool sti_unwind_is_ours(_Unwind_Exception_Class class)
-{
-    return class == own_class();
-}
-
 _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 {
     struct sti_unwind *unwind = &scope->unwind;
@@ -92,7 +80,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
     unwind->under_way = true;
     sti_cxx_forget_caught();
     unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = on_kept };
-    unwind->exception.exception_class = own_class();
+    memcpy(&unwind->exception.exception_class, "STINTC\0", sizeof unwind->exception.exception_class);
     _Unwind_ForcedUnwind(&unwind->exception, stop, scope);
     land(scope);
 }
@@ -143,7 +131,7 @@ void sti_unwind_note_throw(struct sti_scope *scope)
  * operator new last threw, unless something else has been thrown since. */
 static bool may_land(const struct sti_scope *scope, const void *caller)
 {
-    if (scope->unwind.under_way)
+    if (scope->unwind.under_way || caller == NULL)
         return true;
     if (sti_frame_rule((uintptr_t)caller - 1).kind == STI_FRAME_LAST)
         return !scope->unwind.throws_past_libc;

@@ -6,7 +6,6 @@
 #define STI_ALLOC_INTERRUPT_UNWIND_H
 
 #include <stdbool.h>
-#include <unwind.h>
 
 #include "alloc/base/scope_state.h"
 
@@ -37,17 +36,15 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope);
 /* In code that an unwind of the innermost scope runs: land at once, if nothing is held here. Otherwise return. */
 void sti_unwind_give_up(struct sti_scope *scope);
 
-/* Whether a forced unwind is one of these; others end their thread. */
-bool sti_unwind_is_ours(_Unwind_Exception_Class class);
-
 /* plain_call: where the code goes on that has called what throws nothing; NULL: it has called something else. */
 bool sti_unwind_may_begin(const struct sti_scope *scope, const void *plain_call);
 
 /* operator new of a task that is refused memory is about to throw. */
 void sti_unwind_note_throw(struct sti_scope *scope);
 
-/* The code is about to end the process, by a call that returns to caller. If an interrupt is what it does that for, and
- * nothing is held but exceptions, land; otherwise return. */
+/* The code is about to end the process, by a call that returns to caller; NULL: as an exception comes to the scope's
+ * boundary, with all frames inside unwound. If an interrupt is what it does that for, and nothing is held but
+ * exceptions, land; otherwise return. */
 void sti_unwind_instead_of_terminating(const void *caller);
 
 #endif
