@@ -50,9 +50,7 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason, int er
     sti_queue_slots_leave(pool, &delayed->waiter);
     if (delayed->forget != NULL)
         delayed->forget(delayed);
-    sti_outcomes_count(sti_outcomes_of_all(pool), reason);
-    sti_task_count_labelled(task, reason);
-    task->counted = true;
+    sti_task_count_ending(task, reason, pool->outcomes);
     sti_farewell_note(pool, task);
     leave_list(delayed); /* the pool may be gone */
     task->outcome = sti_outcome_unstarted(reason, 0);
@@ -92,7 +90,7 @@ static bool take_offer_back(stint_pool *pool, sti_task *task)
         sti_delayed_offer(&((struct sti_delayed *)task)->waiter);
     if (task->fair_queue != NULL || change(task, STI_TASK_QUEUED, STI_TASK_DUE))
         return true;
-    sti_farewell_drop(pool, task, sti_outcomes_of_all(pool)); /* as whoever takes out its entry would */
+    sti_farewell_drop(pool, task); /* as whoever takes out its entry would */
     return false;
 }
 
@@ -185,11 +183,8 @@ int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, c
         return ENOMEM;
     memset(task + 1, 0, size - sizeof *task);
     sti_admission_prepare(pool, task);
-    if (task->options.completions != NULL && sti_completions_expect(task) != 0) {
-        task->options.completions = NULL;
-        sti_task_discard(task);
-        return ENOMEM;
-    }
+    if (task->options.completions != NULL && (error = sti_completions_expect(task)) != 0)
+        return error;
     *delayed = (struct sti_delayed *)task;
     (*delayed)->home = pool;
     (*delayed)->waiter.task = task;
