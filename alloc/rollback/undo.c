@@ -248,7 +248,9 @@ static void undo_all(struct sti_scope *scope, struct sti_undo *list)
     while (list != NULL) {
         struct sti_undo *next = list->next;
         const struct sti_undo_kind *kind = list->kind;
-        if (!list->stays)
+        if (kind->is_threads)
+            kind->undo(scope, list->key, list->before);
+        else if (!list->stays) /* a stream may close by a function of the program's */
             STI_BOUNDARY_CALLBACK(kind->undo, scope, list->key, list->before);
         if (!list->stays || kind->leave == NULL || !kind->leave(list->key, list->before))
             sti_process_free(list);
