@@ -37,7 +37,7 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 /* --- The report, on the pool's thread ----------------------------------------------------------------------------- */
 
 struct report {
-    struct sti_line_turn turn; /* of the task, but it does not wait for its end */
+    struct sti_line_turn turn;         /* of the task, but it does not wait for its end */
     const stint_pool_options *options; /* of the pool */
     stint_overdue_report report;
     struct sti_seen seen;
