@@ -319,7 +319,7 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
     if (tally == NULL)
         tally = &thread->tally;
     else
-        sti_histogram_add_time_own(&tally->waited, usage->queued_ns);
+        sti_histogram_add_own(&tally->waited, usage->queued_ns);
     sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
 }
 
