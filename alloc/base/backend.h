@@ -312,7 +312,8 @@ static inline void sti_backend_heap_used(sti_backend_heap *heap, sti_backend_use
 static inline void *sti_backend_made(void *block)
 {
 #ifdef STI_TSAN
-    sti_tsan_made(block, mi_usable_size(block));
+    if (mi_is_in_heap_region(block))
+        sti_tsan_made(block, mi_usable_size(block));
 #endif
     return block;
 }
@@ -360,9 +361,23 @@ static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t a
     return sti_backend_made(mi_theap_malloc_aligned(theap, size, alignment));
 }
 
+/* Blocks of the process. Who makes them is mimalloc; in the child of a fork(2) that is part of a process, libc
+ * (process.h). */
+struct sti_backend_process {
+    void *(*malloc)(size_t size);
+    void *(*zalloc)(size_t size);
+    void *(*aligned)(size_t size, size_t alignment);
+};
+extern struct sti_backend_process sti_backend_process __attribute__((visibility("hidden")));
+
+#define STI_BACKEND_PROCESS                                                                                            \
+    {                                                                                                                  \
+        mi_malloc, mi_zalloc, mi_malloc_aligned                                                                        \
+    }
+
 static inline void *sti_backend_malloc(size_t size)
 {
-    return sti_backend_made(mi_malloc(size));
+    return sti_backend_made(sti_backend_process.malloc(size));
 }
 
 static inline void *sti_backend_zalloc(size_t size)
@@ -371,7 +386,7 @@ static inline void *sti_backend_zalloc(size_t size)
     void *block = sti_backend_malloc(size);
     return block != NULL ? memset(block, 0, size) : NULL;
 #else
-    return mi_zalloc(size);
+    return sti_backend_process.zalloc(size);
 #endif
 }
 
@@ -383,7 +398,7 @@ static inline void *sti_backend_realloc(void *block, size_t size)
 
 static inline void *sti_backend_aligned(size_t alignment, size_t size)
 {
-    return sti_backend_made(mi_malloc_aligned(size, alignment));
+    return sti_backend_made(sti_backend_process.aligned(size, alignment));
 }
 
 #ifdef STI_TSAN
@@ -404,11 +419,10 @@ static inline void sti_backend_free(void *block)
     STI_BACKEND_FREE(block);
 }
 
-/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each
- * block. */
+/* Of any address. */
 static inline bool sti_backend_has_made(const void *block)
 {
-    return mi_is_in_heap_region(block) || mi_check_owned(block);
+    return mi_is_in_heap_region(block);
 }
 
 static inline size_t sti_backend_usable_size(const void *block)

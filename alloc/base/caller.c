@@ -228,6 +228,8 @@ static bool is_protected_name(const char *path)
 
 int stint_module_protect(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL)
         return EINVAL;
     if (is_protected_name(name))

@@ -127,7 +127,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MODULES].mutex; /* for those that add */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for those that add */
 
 bool sti_caller_is_kept(const void *caller)
 {
@@ -177,9 +177,7 @@ static void leave_no_short_way_to(const struct sti_caller_module *module)
 static bool pin(const char *path, const struct sti_caller_module *module)
 {
     struct dl_find_object there;
-    sti_quiet_enter();
     const struct link_map *pinned = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    sti_quiet_leave();
     return pinned != NULL && _dl_find_object((void *)module->begin, &there) == 0 && there.dlfo_link_map == pinned;
 }
 
@@ -190,14 +188,14 @@ static int keep(const char *path, struct sti_caller_module module)
         return 0;
     if (!pin(path, &module))
         return ENOENT;
-    pthread_mutex_lock(lock);
+    pthread_mutex_lock(&lock);
     if (sti_caller_is_kept((const void *)module.begin))
         error = 0;
     else if (append(module))
         leave_no_short_way_to(&module);
     else
         error = ENOSPC;
-    pthread_mutex_unlock(lock);
+    pthread_mutex_unlock(&lock);
     return error;
 }
 
@@ -253,14 +251,14 @@ static void end_masked(void)
 
 int stint_module_keep(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int error = stint_module_protect(name);
     if (error != 0)
         return error;
     struct sought sought = { .name = name };
     begin_masked();
-    sti_quiet_enter();
     dl_iterate_phdr(seek, &sought);
-    sti_quiet_leave();
     error = keep_found(&sought);
     end_masked();
     return error;

@@ -290,7 +290,7 @@ static atomic_int kept = NONE;
 static atomic_ulong kept_device;
 static atomic_ulong kept_inode; /* the kernel gives it to no other file while this one is open */
 static atomic_int kept_by;      /* the process */
-static STI_AT_FORKS pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_ours(int descriptor)
 {
@@ -352,6 +352,7 @@ static int moved_up(int descriptor)
 
 static void keep(int descriptor)
 {
+    sti_process_note_use();
     struct stat status;
     if (descriptor < 0 || fstat(descriptor, &status) != 0)
         return;
@@ -427,20 +428,13 @@ bool sti_resident_keeps(int descriptor)
     return descriptor == atomic_load_explicit(&kept, memory_order_acquire) && is_ours(descriptor);
 }
 
-/* At once: it may be about to change the root, and see no /proc any more. */
-static STI_FORK_HANDLER void renew_resident_in_child(void)
-{
-    renewing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (atomic_load_explicit(&kept, memory_order_relaxed) != NONE)
-        sti_resident_begin();
-}
-
 /* --- The last threads. --- */
 
 static atomic_uint services; /* relaxed: who sees too few looks again */
 
 void sti_service_begin(void)
 {
+    sti_process_note_use();
     atomic_fetch_add_explicit(&services, 1, memory_order_relaxed);
 }
 
@@ -478,9 +472,13 @@ unsigned sti_process_threads(void)
     return count > own ? count - own : count;
 }
 
+/* What is kept is renewed at once: the child may be about to change the root, and see no /proc any more. */
 STI_FORK_HANDLER void sti_system_in_child(void)
 {
-    renew_resident_in_child();
+    if (sti_process_is_partial())
+        return;
+    if (atomic_load_explicit(&kept, memory_order_relaxed) != NONE)
+        sti_resident_begin();
     STI_SET_IN_CHILD(services, 0);
 }
 

@@ -97,7 +97,4 @@ bool sti_account_reserve(stint_account *account, const stint_account *end, uint6
 /* Where its name lies, for debuggers. */
 extern const size_t sti_account_name_offset __attribute__((visibility("hidden")));
 
-/* In the child of a fork(2). */
-void sti_account_in_child(void);
-
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -162,6 +163,10 @@ static void *reallocate_and_free(void *block, size_t size, const void *caller)
 
 void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
+    if (sti_process_is_partial())
+        return sti_process_realloc_in_part(block, size);
+    if (block == NULL)
+        return sti_allocate(size, caller);
     if (sti_allocate_fits(block, size))
         return block;
     if (sti_kept_may_contain(block))
@@ -223,14 +228,22 @@ void stint_free(void *block)
     sti_free(block);
 }
 
+size_t sti_allocate_usable_size(const void *block)
+{
+    return sti_process_is_partial() ? sti_process_usable_size_in_part((void *)(uintptr_t)block)
+                                    : sti_backend_usable_size(block);
+}
+
 size_t stint_malloc_usable_size(const void *block)
 {
-    return sti_backend_usable_size(block);
+    return sti_allocate_usable_size(block);
 }
 
 int stint_malloc_trim(size_t pad)
 {
     (void)pad;
+    if (sti_process_is_partial())
+        return 0;
     struct sti_thread *thread = sti_thread_counted;
     sti_thread_counted = NULL;
     sti_give_back();

@@ -42,6 +42,9 @@ void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t siz
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
 
+/* Of a block of whoever made it. */
+size_t sti_allocate_usable_size(const void *block);
+
 /* realloc, where the free in it is not mimalloc's. */
 void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
@@ -96,8 +99,7 @@ STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, 
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE) &&
-        block != NULL)
+    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE))
         return sti_reallocate_watched(thread, block, size, caller);
     return sti_reallocate_plainly(thread, block, size, caller);
 }

@@ -42,12 +42,14 @@ static _Atomic stint_victim victim_policy;
 static _Atomic uint64_t since;
 static atomic_size_t seen; /* when the victim was chosen */
 
-static pthread_mutex_t *const report_lock = &sti_quiet_locks[STI_QUIET_GLOBAL].mutex;
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_global_report_fn *report_function;
 static void *report_argument;
 
 int stint_global_set_memory_limit(size_t bytes)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
     int error = bytes != 0 ? sti_resident_begin() : 0;
@@ -66,6 +68,8 @@ size_t stint_global_memory_limit(void)
 
 int stint_global_set_victim(stint_victim victim)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (victim != STINT_VICTIM_LARGEST && victim != STINT_VICTIM_NEWEST && victim != STINT_VICTIM_SELF)
         return EINVAL;
     atomic_store_explicit(&victim_policy, victim, memory_order_relaxed);
@@ -74,10 +78,12 @@ int stint_global_set_victim(stint_victim victim)
 
 void stint_global_set_report(stint_global_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(report_lock);
+    if (sti_process_is_partial())
+        return;
+    pthread_mutex_lock(&report_lock);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(report_lock);
+    pthread_mutex_unlock(&report_lock);
 }
 
 static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
@@ -189,10 +195,10 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 
 static void report(size_t held, const char *task)
 {
-    pthread_mutex_lock(report_lock);
+    pthread_mutex_lock(&report_lock);
     stint_global_report_fn *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(report_lock);
+    pthread_mutex_unlock(&report_lock);
     if (function == NULL)
         return;
     stint_global_event event = {
@@ -294,10 +300,4 @@ bool sti_give_back_all(void)
     await_answers();
     atomic_store_explicit(&under_way, false, memory_order_release);
     return true;
-}
-
-/* The round of a thread that the child does not have. */
-STI_FORK_HANDLER void sti_global_in_child(void)
-{
-    STI_SET_IN_CHILD(under_way, false);
 }

@@ -68,7 +68,4 @@ void sti_give_back_count(void);
 /* One of those who were told of the round has given back, or is not idle any more. */
 void sti_give_back_answer(uint32_t round);
 
-/* In the child of a fork(2). */
-void sti_global_in_child(void);
-
 #endif

@@ -20,7 +20,7 @@ static _Atomic(struct sti_label *) chains[CHAINS];
 static _Atomic(struct sti_label *) labels[STI_LABELS_MAX];
 static unsigned label_count = 1; /* with that of the others, which is the first */
 static struct sti_label others = { .name = STI_LABEL_OTHERS };
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_LABELS].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t hash_of(const char *name)
 {
@@ -63,14 +63,14 @@ static __attribute__((noinline)) struct sti_label *make(const char *name, uint64
         return NULL;
     made->hash = hash;
     strcpy(made->name, name);
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     struct sti_label *label = look_up(name, hash);
     if (label == NULL && label_count < STI_LABELS_MAX) {
         label = made;
         label->number = label_count++;
         add(label);
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     if (label != made)
         sti_process_free(made);
     return label;

@@ -212,24 +212,24 @@ void sti_boundary_drop(struct sti_thrown *thrown)
 
 /* --- Callbacks ---------------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_EXCEPTIONS].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_exception_report_fn *report_function;
 static void *report_argument;
 
 void stint_exceptions_set_report(stint_exception_report_fn *report, void *arg)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     report_function = report;
     report_argument = arg;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 static void report(const char *where, const char *message)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     stint_exception_report_fn *function = report_function;
     void *argument = report_argument;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     if (function != NULL)
         function(where, message, argument);
 }
@@ -294,6 +294,8 @@ void sti_boundary_callback(const char *where, void *a, void *b, void *c, sti_bou
     };
     sti_callback_innermost = &callback;
     sti_boundary_call(a, b, c, fn, &thrown);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     sti_callback_innermost = callback.outer;
     if (__builtin_expect(thrown.exception != NULL, 0))
         forget(where, &thrown, &before);

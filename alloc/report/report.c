@@ -340,6 +340,8 @@ stint_report *stint_report_retain(stint_report *report)
 
 void stint_report_release(stint_report *report)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with it before it frees it. */
     if (report != NULL && atomic_fetch_sub_explicit(&report->references, 1, memory_order_acq_rel) == 1)
         sti_report_free(report);
@@ -456,12 +458,7 @@ static int write_kind(const struct sti_profile_means *means, const stint_report 
 
 /* --- One at a time, as profiles are: what looks names up is not made for more. */
 
-static STI_AT_FORKS pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
-
-STI_FORK_HANDLER void sti_report_in_child(void)
-{
-    writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, const stint_report *report,
                         stint_report_kind kind)
@@ -487,6 +484,8 @@ static int make(struct sti_output *output, const stint_report *report, stint_rep
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     struct sti_output output;
     if (report == NULL || (unsigned)kind > STINT_REPORT_PPROF)
         return EINVAL;
@@ -508,6 +507,8 @@ int stint_report_write(const stint_report *report, int fd, stint_report_kind kin
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     (void)fd;
     return report == NULL || (unsigned)kind > STINT_REPORT_PPROF ? EINVAL : ENOTSUP;
 }

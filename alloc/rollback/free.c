@@ -21,7 +21,7 @@
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 
 /* Who changes it; who calls it takes no lock. */
-static pthread_mutex_t *const changing = &sti_quiet_locks[STI_QUIET_FREE].mutex;
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool told;
 static unsigned followers; /* with the lock */
 static bool has_followers; /* now, or had some before; likewise */
@@ -48,9 +48,9 @@ void sti_free_by(sti_free_fn *function)
 {
     if (current() == sti_free_watched)
         return;
-    sti_plain_mutex_lock(changing);
+    sti_plain_mutex_lock(&changing);
     change(function);
-    sti_plain_mutex_unlock(changing);
+    sti_plain_mutex_unlock(&changing);
 }
 
 /* With the lock. */
@@ -64,9 +64,9 @@ static void set_followers(unsigned count, sti_free_fn *function)
 
 void sti_free_follow(sti_free_fn *function, bool more)
 {
-    sti_plain_mutex_lock(changing);
+    sti_plain_mutex_lock(&changing);
     set_followers(more ? followers + 1 : followers - 1, function);
-    sti_plain_mutex_unlock(changing);
+    sti_plain_mutex_unlock(&changing);
 }
 
 STI_FORK_HANDLER bool sti_free_follow_none(void)
@@ -81,10 +81,10 @@ STI_FORK_HANDLER bool sti_free_follow_none(void)
 
 void sti_free_tell(void)
 {
-    sti_plain_mutex_lock(changing);
+    sti_plain_mutex_lock(&changing);
     atomic_store_explicit(&told, true, memory_order_relaxed);
     change(current());
-    sti_plain_mutex_unlock(changing);
+    sti_plain_mutex_unlock(&changing);
 }
 
 void sti_free_last(void *block)
@@ -175,7 +175,7 @@ static pthread_key_t record_key;
 
 /* For threads that have no memory for one: one of them at a time. */
 static struct sti_freer common_record = { .owned = true };
-static pthread_mutex_t *const common = &sti_quiet_locks[STI_QUIET_FREERS].mutex;
+static pthread_mutex_t common = PTHREAD_MUTEX_INITIALIZER;
 
 static struct sti_freer *adopt_record(void)
 {
@@ -242,23 +242,12 @@ static void end_thread(void *freer)
     give_record_back(freer);
 }
 
-static STI_AT_FORKS uint64_t forks; /* written in children of a fork(2), by their one thread */
-
-uint64_t sti_freeing_forks(void)
-{
-    return forks;
-}
-
 STI_FORK_HANDLER void sti_freeing_in_child(void)
 {
-    struct sti_freer *freer = atomic_load_explicit(&all_records, memory_order_acquire);
-    for (; freer != NULL; freer = freer->next) {
-        if (freer != own_record)
-            give_record_back(freer);
-    }
-    if (own_record != NULL)
+    if (sti_process_is_partial())
+        atomic_store_explicit(&sti_free_function, sti_process_free_in_part, memory_order_relaxed);
+    else if (own_record != NULL)
         atomic_store_explicit(&own_record->thread, gettid(), memory_order_relaxed);
-    forks++;
 }
 
 /* --- Saying so --- */
@@ -281,7 +270,7 @@ static void leave(struct sti_freer *freer)
 
 static __attribute__((noinline)) struct sti_freer *enter_with_common(void)
 {
-    sti_plain_mutex_lock(common);
+    sti_plain_mutex_lock(&common);
     return enter(&common_record);
 }
 
@@ -299,7 +288,7 @@ void sti_freeing_leave(struct sti_freer *freer)
         return;
     leave(freer);
     if (__builtin_expect(freer == &common_record, 0))
-        sti_plain_mutex_unlock(common);
+        sti_plain_mutex_unlock(&common);
 }
 
 bool sti_freeing_stay_to_end(void)

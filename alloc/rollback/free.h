@@ -110,11 +110,6 @@ struct sti_freeing_wait sti_freeing_wait(void);
 /* Have all left who were there when it began? */
 bool sti_freeing_is_over(struct sti_freeing_wait *wait);
 
-/* How many forks (fork(2)) lead to this process. Of a heap from before the last of them a page may be half given back
- * for ever, and mimalloc would wait for whoever does the rest. Whether somebody was freeing does not tell: the system
- * copies a process page by page, so the child may see the end of a free in one page and its beginning in another. */
-uint64_t sti_freeing_forks(void);
-
 /* At start. */
 void sti_freeing_start(void);
 

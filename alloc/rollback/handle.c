@@ -34,7 +34,7 @@
 
 atomic_size_t sti_handle_count;
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_HANDLES].mutex; /* for all that follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
 STI_TABLE struct sti_handle *sti_handle_table[LISTS];
 
 static struct sti_handle **list_of(const void *key)
@@ -64,12 +64,12 @@ void sti_handle_add(void *key, const struct sti_handle_kind *kind, const void *c
     if (size > 0)
         memcpy(handle->copy, copy, size);
     struct sti_handle **list = list_of(key);
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     handle->next_of_table = *list;
     *list = handle;
     put_first(handle, &thread->scope->handles);
     atomic_fetch_add_explicit(&sti_handle_count, 1, memory_order_relaxed);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 /* With the lock. */
@@ -82,7 +82,7 @@ static void take_off_table(struct sti_handle **link)
 struct sti_handle *sti_handle_take_noted(const void *key)
 {
     struct sti_handle **link = list_of(key);
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     while (*link != NULL && (*link)->key != key)
         link = &(*link)->next_of_table;
     struct sti_handle *handle = *link;
@@ -92,7 +92,7 @@ struct sti_handle *sti_handle_take_noted(const void *key)
         if (handle->next != NULL)
             handle->next->link = handle->link;
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return handle;
 }
 
@@ -111,7 +111,7 @@ void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct s
 {
     if (!has_any(from))
         return;
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     struct sti_handle *first = *from;
     struct sti_handle *last = NULL;
     for (struct sti_handle *handle = first; handle != NULL; handle = handle->next) {
@@ -127,13 +127,13 @@ void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct s
         *to = first;
         first->link = to;
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 /* Off the scope's list and the table: nobody else finds them from now on. */
 static struct sti_handle *take_all(struct sti_scope *scope)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     struct sti_handle *all = scope->handles;
     scope->handles = NULL;
     for (const struct sti_handle *handle = all; handle != NULL; handle = handle->next) {
@@ -142,7 +142,7 @@ static struct sti_handle *take_all(struct sti_scope *scope)
             link = &(*link)->next_of_table;
         take_off_table(link);
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return all;
 }
 
@@ -161,14 +161,14 @@ void sti_handles_commit(struct sti_scope *scope, struct sti_scope *outer)
     }
 }
 
-/* Those of scopes that nobody is in any more: of the thread, or of all others but that. */
-static void forget_all(const struct sti_thread *thread, bool others)
+/* Those of scopes that nobody is in any more. */
+static void forget_all(const struct sti_thread *thread)
 {
     for (size_t i = 0; i < LISTS; i++) {
         struct sti_handle **link = &sti_handle_table[i];
         while (*link != NULL) {
             struct sti_handle *handle = *link;
-            if (handle->thread == NULL || (handle->thread == thread) == others) {
+            if (handle->thread == NULL || handle->thread != thread) {
                 link = &handle->next_of_table;
             } else {
                 take_off_table(link);
@@ -182,16 +182,9 @@ void sti_handles_end_thread(const struct sti_thread *thread)
 {
     if (atomic_load_explicit(&sti_handle_count, memory_order_relaxed) == 0)
         return;
-    sti_plain_mutex_lock(lock);
-    forget_all(thread, false);
-    sti_plain_mutex_unlock(lock);
-}
-
-/* Its one thread is the one that forked, and the lock was free. */
-STI_FORK_HANDLER void sti_handles_in_child(void)
-{
-    if (atomic_load_explicit(&sti_handle_count, memory_order_relaxed) > 0)
-        forget_all(sti_thread_own(), true);
+    sti_plain_mutex_lock(&lock);
+    forget_all(thread);
+    sti_plain_mutex_unlock(&lock);
 }
 
 /* --- What has to be left open --- */
@@ -333,16 +326,16 @@ struct sti_open_fds {
     uint64_t open[];
 };
 
-static pthread_mutex_t *const audit_lock = &sti_quiet_locks[STI_QUIET_AUDITS].mutex;
+static pthread_mutex_t audit_lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_fd_report_fn *report_function;
 static void *report_argument;
 
 void stint_fds_set_report(stint_fd_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(audit_lock);
+    pthread_mutex_lock(&audit_lock);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(audit_lock);
+    pthread_mutex_unlock(&audit_lock);
 }
 
 static bool is_listed(const struct sti_open_fds *list, unsigned descriptor)
@@ -427,10 +420,10 @@ struct sti_open_fds *sti_open_fds_list(void)
 
 static void report(unsigned descriptor, const char *task, bool is_own)
 {
-    pthread_mutex_lock(audit_lock);
+    pthread_mutex_lock(&audit_lock);
     stint_fd_report_fn *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(audit_lock);
+    pthread_mutex_unlock(&audit_lock);
     if (function == NULL)
         return;
     char link[sizeof DIRECTORY + 16];

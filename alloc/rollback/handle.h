@@ -98,7 +98,4 @@ uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task);
 
 void sti_open_fds_free(struct sti_open_fds *list);
 
-/* In the child of a fork(2). */
-void sti_handles_in_child(void);
-
 #endif

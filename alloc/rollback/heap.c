@@ -30,9 +30,8 @@
  * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may
  * still count as live, so the answer "empty" is exact and the other errs to the safe side. But only of those that are
  * the thread's: to look at one that mimalloc has given up changes it, and others may be freeing in it (mimalloc 3.6
- * takes in there what has been freed, and then two own the page). Of these there is but a count (0.2 µs).
- *
- * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
+ * takes in there what has been freed, and then two own the page). Of these there is but a count (0.2
+ * µs). */
 
 /* Out of line: what mimalloc counts is 4 KiB. */
 __attribute__((noinline)) struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap)
@@ -80,8 +79,6 @@ bool sti_heap_is_empty(const struct sti_heap *heap)
     return heap->found_empty || (heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap));
 }
 
-static pthread_mutex_t *const making = &sti_quiet_locks[STI_QUIET_HEAPS].mutex;
-
 static struct sti_heap *make(bool is_nursery)
 {
     struct sti_heap *heap = sti_process_lasting_calloc(1, sizeof *heap);
@@ -89,11 +86,7 @@ static struct sti_heap *make(bool is_nursery)
         return NULL;
     heap->is_nursery = is_nursery;
     heap->may_give_up = !is_end_noted() || is_nursery;
-    sti_quiet_enter();
-    pthread_mutex_lock(making);
-    heap->backend = sti_backend_heap_new(is_nursery);
-    pthread_mutex_unlock(making);
-    sti_quiet_leave();
+    heap->backend = sti_process_make_heap(is_nursery);
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -109,7 +102,6 @@ static struct sti_heap *begin(struct sti_heap *heap)
     heap->found_empty = false;
     heap->wiped = false;
     heap->told = sti_freeing_told_since() != 0;
-    heap->forks = sti_freeing_forks();
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
 }
@@ -352,11 +344,7 @@ void sti_heap_destroy(struct sti_heap *heap)
         free_blocks(heap);
     } else {
         wipe(heap);
-        if (heap->forks != sti_freeing_forks())
-            return;
-        sti_quiet_enter();
         sti_backend_heap_destroy(heap->backend);
-        sti_quiet_leave();
     }
     sti_process_free(heap);
 }

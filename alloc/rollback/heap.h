@@ -120,8 +120,7 @@ struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap);
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
 
-/* Live blocks are gone; for those who list heaps. One from before a fork(2) is left as it is in the child (free.h):
- * only what is to be wiped is. */
+/* Live blocks are gone; for those who list heaps. */
 void sti_heap_destroy(struct sti_heap *heap);
 
 /* Give up what the thread keeps for its next tasks, as far as no open scope needs it. 20 µs and more. */

@@ -26,7 +26,7 @@ struct sti_mapped {
 
 atomic_size_t sti_mapping_count;
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MAPPINGS].mutex; /* for all that follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
 static struct sti_mapping *root;
 static STI_AT_FORKS struct sti_mapped *all;
 static uint64_t last_id;
@@ -44,13 +44,13 @@ bool sti_mapping_lock(void)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     return true;
 }
 
 void sti_mapping_unlock(void)
 {
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }
@@ -454,13 +454,13 @@ void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *t
     sti_mapping_unlock();
 }
 
-/* Of scopes that nobody is in any more: of the thread, or of all others but that. */
-static void forget_all(const struct sti_thread *thread, bool others)
+/* Of scopes that nobody is in any more. */
+static void forget_all(const struct sti_thread *thread)
 {
     struct sti_mapped *next;
     for (struct sti_mapped *mapped = all; mapped != NULL; mapped = next) {
         next = mapped->next;
-        if (mapped->thread != NULL && (mapped->thread == thread) != others)
+        if (mapped->thread == thread)
             forget(mapped);
     }
 }
@@ -469,12 +469,6 @@ void sti_mapped_end_thread(const struct sti_thread *thread)
 {
     if (!sti_mapping_lock())
         return;
-    forget_all(thread, false);
+    forget_all(thread);
     sti_mapping_unlock();
-}
-
-/* Its one thread is the one that forked, and the lock was free. */
-STI_FORK_HANDLER void sti_mapped_in_child(void)
-{
-    forget_all(sti_thread_own(), true);
 }

@@ -133,7 +133,4 @@ void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *t
 /* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
 void sti_mapped_end_thread(const struct sti_thread *thread);
 
-/* In the child of a fork(2). */
-void sti_mapped_in_child(void);
-
 #endif

@@ -40,9 +40,7 @@ static void end_quietly(void *value)
     struct sti_thread *thread = sti_thread_own();
     if (thread != NULL)
         sti_quarantine_end_thread(thread);
-    sti_quiet_enter();
     atomic_load_explicit(&backend_destructor, memory_order_relaxed)(value);
-    sti_quiet_leave();
 }
 
 static bool is_backend(destructor_fn *destructor)

@@ -32,8 +32,6 @@ static bool is_told(const struct sti_heap *heap)
  * has. */
 static bool is_deserted(struct sti_heap *heap, size_t own)
 {
-    if (heap->forks != sti_freeing_forks())
-        return false;
     if (!heap->deserted) {
         if (!is_told(heap) || sti_heap_pages(heap).now != own)
             return false;
@@ -44,13 +42,6 @@ static bool is_deserted(struct sti_heap *heap, size_t own)
         return false;
     heap->given_up_before = sti_heap_pages(heap).given_up;
     return true;
-}
-
-/* Of those from before a fork(2), in the child: never again (free.h). So it is dropped, and its record is left, as
- * nothing that others were working in is to be touched. */
-static bool is_lost(const struct sti_heap *heap)
-{
-    return heap->given_up && heap->forks != sti_freeing_forks();
 }
 
 static void note_given_up(struct sti_heap *heap, bool given_up)
@@ -88,10 +79,6 @@ static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_n
     struct sti_heap **link = thread->retired_next;
     struct sti_heap *found = NULL;
     for (unsigned i = 0; i < LOOKED_AT && found == NULL && *link != NULL; i++) {
-        if (is_lost(*link)) {
-            take_off(thread, link);
-            continue;
-        }
         sti_backend_theap_collect(sti_backend_heap_theap((*link)->backend), false);
         if ((is_nursery == NULL || (*link)->is_nursery == *is_nursery) && is_free(*link)) {
             found = *link;
@@ -125,34 +112,27 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
 
 /* Whoever looks takes some from its front, and puts those that stay at its end: so it costs the same however many there
  * are, and all have their turn. */
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_RETIRED].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_heap *ownerless;
 static struct sti_heap *last_ownerless;
 
 #define LOOKED_AT_IN_GIVING_BACK 1024 /* half a millisecond */
 
-/* The child of a fork(2) ends none of these: it has a list of its own. */
-STI_FORK_HANDLER void sti_retired_in_child(void)
-{
-    if (ownerless != NULL)
-        ownerless = last_ownerless = NULL;
-}
-
 static void put_ownerless(struct sti_heap *heap)
 {
     heap->next = NULL;
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     *(ownerless == NULL ? &ownerless : &last_ownerless->next) = heap;
     last_ownerless = heap;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 static struct sti_heap *take_ownerless(void)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     struct sti_heap *heap = ownerless;
     ownerless = heap != NULL ? heap->next : NULL;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return heap;
 }
 
@@ -183,10 +163,6 @@ void sti_retired_give_back(struct sti_thread *thread)
     struct sti_heap **link = &thread->retired;
     while (*link != NULL) {
         struct sti_heap *heap = *link;
-        if (is_lost(heap)) {
-            take_off(thread, link);
-            continue;
-        }
         sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
         if (is_free(heap)) {
             take_off(thread, link);
@@ -217,8 +193,7 @@ void sti_retired_hand_over(struct sti_thread *thread)
     while (thread->retired != NULL) {
         struct sti_heap *heap = thread->retired;
         thread->retired = heap->next;
-        if (!is_lost(heap))
-            put_ownerless(heap);
+        put_ownerless(heap);
     }
     thread->retired_next = NULL;
     thread->retired_count = 0;

@@ -33,12 +33,8 @@ struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery);
 void sti_retired_give_back(struct sti_thread *thread);
 
 /* The thread ends: what is left is looked at; and goes to the process's list, when mimalloc has nothing of the thread
- * any more: whoever destroys one of those heaps would wait for what the thread is in the midst of, in the child of a
- * fork(2) for ever. */
+ * any more: whoever destroys one of those heaps would wait for what the thread is in the midst of. */
 void sti_retired_end_thread(struct sti_thread *thread);
 void sti_retired_hand_over(struct sti_thread *thread);
-
-/* In the child of a fork(2). */
-void sti_retired_in_child(void);
 
 #endif

@@ -71,30 +71,20 @@ struct sti_joined {
     bool is_gone; /* or its id, as it has been joined */
 };
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_JOINED].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_joined *list;
 static atomic_size_t count; /* of those on it */
 static atomic_uint changes;
 static _Thread_local struct sti_joined *own;
 
-/* The others are not there in the child of a fork(2). */
-STI_FORK_HANDLER void sti_joined_in_child(void)
-{
-    while (list != NULL) {
-        list->link = NULL;
-        list = list->next;
-    }
-    STI_SET_IN_CHILD(count, 0);
-}
-
 static void take_lock(void)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
 }
 
 static void give_lock(void)
 {
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 static void put(struct sti_joined *joined)
@@ -210,9 +200,7 @@ static void *run(void *argument)
     struct sti_joined *joined = argument;
     own = joined;
     sti_joined_take_ids(pthread_self(), gettid());
-    sti_quiet_enter();
     sti_thread_begin();
-    sti_quiet_leave();
     joined->id = pthread_self();
     joined->kernel_id = gettid();
     struct sti_thread *thread = sti_thread_self();

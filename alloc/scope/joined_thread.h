@@ -62,7 +62,4 @@ bool sti_joined_await(struct sti_scope *scope, bool failed);
  * leave nothing of themselves behind. */
 void sti_joined_reap(struct sti_scope *scope, bool fails);
 
-/* In the child of a fork(2). */
-void sti_joined_in_child(void);
-
 #endif

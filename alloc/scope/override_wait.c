@@ -355,9 +355,7 @@ static void *begin(void *argument)
 {
     const struct sti_start start = *(struct sti_start *)argument;
     sti_joined_take_ids(pthread_self(), gettid());
-    sti_quiet_enter();
     sti_thread_begin();
-    sti_quiet_leave();
     sti_process_free(argument);
     return sti_start_call(&start);
 }

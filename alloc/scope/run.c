@@ -15,6 +15,7 @@
 #include <stint/token.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -149,6 +150,8 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
     landed->returned = _setjmp(scope->landing) == 0;
     if (landed->returned) {
         landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
+        if (sti_process_is_partial())
+            return;
         if (__builtin_expect(landed->thrown.exception != NULL || sti_misuse_is_left(scope), 0))
             landed->code = scope->is_subtask ? fail_subtask(scope, landed) : fail_task(scope, landed);
     } else {

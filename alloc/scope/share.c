@@ -61,7 +61,6 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     if (share == NULL)
         return NULL;
     *share = (struct sti_share){ .group = group, .thread = thread, .next_of_thread = thread->shares };
-    share->forks = sti_freeing_forks();
     if (task != NULL)
         share->task = memcpy(share + 1, task, length);
     atomic_init(&share->state, STI_SHARE_OPEN);
@@ -89,7 +88,6 @@ static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread 
     if (share == NULL)
         return NULL;
     share->thread = thread;
-    share->forks = sti_freeing_forks();
     share->next_of_thread = thread->shares;
     thread->shares = share;
     return share;
@@ -232,18 +230,6 @@ static bool abandon(struct sti_thread *thread, struct sti_share *share)
     return true;
 }
 
-/* Their tasks' threads are not there. */
-static void carry_out_unsent(struct sti_thread *thread)
-{
-    struct sti_share *share = thread->shares;
-    while (share != NULL) {
-        struct sti_share *next = share->next_of_thread;
-        if (share->forks != sti_freeing_forks())
-            carry_out(thread, share);
-        share = next;
-    }
-}
-
 void sti_share_end_thread(struct sti_thread *thread)
 {
     struct sti_share *decided = NULL;
@@ -258,7 +244,6 @@ void sti_share_end_thread(struct sti_thread *thread)
     thread->shares = decided;
     while (thread->shares != NULL) {
         sti_share_collect(thread);
-        carry_out_unsent(thread);
         sched_yield();
     }
 }
@@ -269,13 +254,10 @@ void sti_share_end_thread(struct sti_thread *thread)
 static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
-/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since; and
- * which a fork(2) does not wait for. */
+/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since. */
 static void end_in_mimalloc(void)
 {
-    sti_quiet_enter();
     sti_backend_thread_done();
-    sti_quiet_leave();
 }
 
 /* mimalloc may have given up the thread's parts of its heaps already. */

@@ -282,14 +282,12 @@ static struct sti_line_turn *take_line(struct sti_expired *expired)
     return line;
 }
 
-/* A callback may have forked: in the child nobody hands anything over, and what was handed is the parent's. */
 static void *run_lines(void *argument)
 {
     struct sti_expired *expired = argument;
     struct sti_line_turn *line;
-    unsigned generation = sti_pools_generation;
     pthread_setname_np(pthread_self(), "stint-expired");
-    while (generation == sti_pools_generation && (line = take_line(expired)) != NULL)
+    while ((line = take_line(expired)) != NULL)
         sti_continuation_run(line);
     return NULL;
 }

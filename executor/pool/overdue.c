@@ -188,11 +188,8 @@ void sti_overdue_begin_task(struct sti_overdue *overdue, struct sti_overdue_entr
         sti_watch_hasten(look);
 }
 
-/* Not in the child of a fork(2) that it made. */
 void sti_overdue_end_task(struct sti_overdue *overdue, struct sti_overdue_entry *entry)
 {
-    if (sti_pool_is_left_behind(entry->worker->pool))
-        return;
     sti_plain_mutex_lock(&overdue->lock);
     sti_timers_remove(&overdue->timers, &entry->timer);
     struct sti_overdue_entry **link = &overdue->due;

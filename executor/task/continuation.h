@@ -82,10 +82,6 @@ void sti_continuation_resolve(sti_task *task);
 uint32_t sti_wake_word(const sti_task *task);
 bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
 
-/* In the child of a fork(2), which the thread may have made in a callback, and where it is another process's teller by
- * its marks: it stays the teller of what is in its line. */
-void sti_continuation_go_on_in_child(void);
-
 /* For a thread that ends tasks for others and must not be delayed: from now on, what follows the futures that it
  * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread
  * that is not following. */

@@ -225,13 +225,10 @@ void sti_delays_fill_capped(stint_pool *pool)
     sti_delays_fill(pool);
 }
 
-/* One after the other, also where there are slots: so none overtakes another. In the child of a fork(2), by a task that
- * it was to follow, nobody would run it. */
+/* One after the other, also where there are slots: so none overtakes another. */
 static void start_claimed(struct sti_delayed *delayed)
 {
     stint_pool *pool = delayed->home;
-    if (sti_task_is_left_behind(&delayed->task))
-        return;
     if (delayed->start_ns == 0)
         delayed->task.submitted_ns = sti_clock_now();
     else if (delayed->start_ns > delayed->task.submitted_ns)
@@ -335,7 +332,7 @@ int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, c
     if (error != 0)
         return error;
     if (!sti_pool_is_open(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     sti_task *task = sti_task_create_sized(size, pool, fn, arg, options);
     if (task == NULL)
         return ENOMEM;

@@ -96,7 +96,7 @@ void sti_delays_fill(stint_pool *pool);
 void sti_delays_fill_capped(stint_pool *pool);
 
 /* A task with both its references, in a block of so many bytes, which is zero behind the task. 0; EINVAL; ENOTSUP;
- * ESHUTDOWN, EOWNERDEAD; ENOMEM. */
+ * ESHUTDOWN; ENOMEM. */
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
                        struct sti_delayed **delayed);
 

@@ -9,7 +9,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "executor/base/outer_lock.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/compound.h"
@@ -29,7 +28,7 @@
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
-static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_WAITS].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_sleeper *sleepers;
 static uint64_t looks; /* so far */
 
@@ -217,45 +216,36 @@ static enum sti_verdict look(struct sti_sleeper *sleeper)
 
 void sti_deadlock_enter(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     sleeper->next_long = sleepers;
     sleeper->link_long = &sleepers;
     if (sleepers != NULL)
         sleepers->link_long = &sleeper->next_long;
     sleepers = sleeper;
     sleeper->worker->slept = sleeper;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return verdict;
 }
 
 void sti_deadlock_leave(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     take_off_list(sleeper);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 void sti_deadlock_forget(void)
 {
-    sti_plain_mutex_lock(lock);
-    sti_plain_mutex_unlock(lock);
-}
-
-/* --- fork(2) ------------------------------------------------------------------------------------------------------ */
-
-/* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
-STI_FORK_HANDLER void sti_deadlock_in_child(void)
-{
-    if (sleepers != NULL)
-        sleepers = NULL;
+    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 /* --- Tasks assigned to threads that all wait. Under the lock of the pool's substitutes. --- */

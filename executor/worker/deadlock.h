@@ -104,7 +104,4 @@ void sti_deadlock_forget(void);
 /* Find something for one of them to do. */
 void sti_rescue(stint_pool *pool);
 
-/* In the child of a fork(2). */
-void sti_deadlock_in_child(void);
-
 #endif

@@ -150,8 +150,6 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
-    if (sti_worker_is_left(worker))
-        return;
     uint64_t now = read_clock(worker);
     uint64_t used = since(stretch->begin, now);
     sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, since(worker->inner, used));
@@ -240,7 +238,7 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
     const struct sti_compound *compound = sti_compound_of(task);
     if (sti_task_is_resolved(task) || (compound->any && compound->count > 1) || !sti_look_enter(look))
         return;
-    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited) && !sti_worker_is_left(worker); i++) {
+    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++) {
         sti_task *member = sti_compound_member(compound, i);
         if (sti_task_is_compound(member))
             run_members(worker, awaited, member, look);
@@ -359,25 +357,10 @@ bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
 
-static bool is_of_parent(struct sti_look *look, sti_task *task)
-{
-    (void)look;
-    return sti_task_is_left_behind(task) && !sti_task_is_resolved(task);
-}
-
-/* Nobody in this process will resolve it: before anybody sleeps. */
-static bool waits_for_parents(sti_task *task)
-{
-    struct sti_look look = { .is_it = is_of_parent, .every = true, .left_behind = true };
-    return !sti_task_none_is_left_behind() && sti_look_at(&look, task);
-}
-
 /* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues,
  * but counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
 static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
 {
-    if (waits_for_parents(task))
-        return EOWNERDEAD;
     struct sti_sleeper sleeper = { .worker = worker, .task = task };
     struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
     sti_wait_measure_room(&sleeper);
@@ -391,8 +374,6 @@ static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf,
     *refused = sti_wait_run_assigned(&sleeper, !resolved && error == 0);
     if (resolved)
         return 0;
-    if (sti_worker_is_left(worker))
-        return sti_task_is_resolved(task) ? 0 : EOWNERDEAD;
     return error == 0 && sleeper.hopeless ? EAGAIN : error;
 }
 
@@ -410,8 +391,6 @@ static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
 
 static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool deaf)
 {
-    if (waits_for_parents(task))
-        return EOWNERDEAD;
     struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
     int error;
     if (worker != NULL)
@@ -429,8 +408,6 @@ static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t 
 /* 0: it has to be waited for. */
 static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (sti_task_is_left_behind(task))
-        return EOWNERDEAD;
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 

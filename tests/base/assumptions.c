@@ -48,8 +48,6 @@ uintptr_t __real_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
 uintptr_t __wrap_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
 void __real_sti_way_leave(uintptr_t target, const sigset_t *mask);
 void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask);
-int __real_sti_mutex_owner(const pthread_mutex_t *mutex);
-int __wrap_sti_mutex_owner(const pthread_mutex_t *mutex);
 
 void __wrap_mi_option_set(mi_option_t option, long value)
 {
@@ -124,11 +122,6 @@ void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask)
     __real_sti_way_leave(target, mask);
 }
 
-int __wrap_sti_mutex_owner(const pthread_mutex_t *mutex)
-{
-    return __real_sti_mutex_owner(mutex) + (is_otherwise("mutexes") ? 1 : 0);
-}
-
 /* --- What becomes of the features, in the program that makes it otherwise. Each is on, unless it is named. --- */
 
 enum features {
@@ -136,8 +129,7 @@ enum features {
     GIVING_BACK = 1 << 1,
     LEAVING = 1 << 2,
     JUMPS = 1 << 3,
-    LOCKS_IN_CHILD = 1 << 4,
-    ALL = (1 << 5) - 1,
+    ALL = (1 << 4) - 1,
 };
 
 struct loop {
@@ -210,20 +202,6 @@ static bool looks_at_jumps(void)
     return looked_at_jumps > 0;
 }
 
-static void *lock_and_end(void *mutex)
-{
-    sti_plain_mutex_lock(mutex);
-    return NULL;
-}
-
-static bool frees_locks_in_child(void)
-{
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    on_a_thread(lock_and_end, &mutex);
-    sti_lock_in_child(&mutex, sti_backend_address());
-    return !sti_mutex_is_held(&mutex);
-}
-
 static enum features features_that_are_on(void)
 {
     enum features on = 0;
@@ -231,7 +209,6 @@ static enum features features_that_are_on(void)
     on |= knows_what_is_given_up() ? GIVING_BACK : 0;
     on |= (on & TASKS) == 0 || leaves_code() ? LEAVING : 0;
     on |= looks_at_jumps() ? JUMPS : 0;
-    on |= frees_locks_in_child() ? LOCKS_IN_CHILD : 0;
     return on;
 }
 
@@ -250,7 +227,6 @@ static const struct otherwise {
     { "unwinder", LEAVING, "leaving a task's code" },
     { "call frame tables", LEAVING, "leaving a task's code" },
     { "jumps", JUMPS, "ending what a longjmp passes: " },
-    { "mutexes", LOCKS_IN_CHILD, "malloc in the child of a fork(2)" },
 };
 
 static const struct otherwise *named;
@@ -340,11 +316,6 @@ TEST(code_whose_frames_are_not_found_is_refused_its_blocks)
 TEST(a_jump_that_cannot_be_read_is_made_and_not_looked_at)
 {
     start_otherwise("jumps");
-}
-
-TEST(a_lock_whose_owner_is_not_known_is_not_released)
-{
-    start_otherwise("mutexes");
 }
 
 int main(void)
