@@ -16,16 +16,13 @@
 #include <stdlib.h>
 #include <stint/interrupt.h>
 #include <string.h>
-#include <unwind.h>
 
 #include "assumption.h"
 #include "backend.h"
 #include "callstack.h"
-#include "generated.h"
 #include "lasting.h"
 #include "module.h"
 #include "process.h"
-#include "thread_init.h"
 
 unsigned sti_rules_off;
 struct sti_caller_system sti_caller_system;
@@ -78,19 +75,22 @@ bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info)
                                                 sti_caller_is_named(info->dlpi_name, "libmimalloc", 11)));
 }
 
-/* Names of protected modules: a file name is meant when it continues with '.' or '-' or ends there. The list only
- * grows; release publishes an entry, acquire finds it whole. */
-struct protected_name {
-    const struct protected_name *next;
+/* Names of modules: a file name is meant when it continues with '.' or '-' or ends there; of a pattern, also when it
+ * continues otherwise. A list only grows; release publishes an entry, acquire finds it whole. */
+struct name {
+    const struct name *next;
     size_t length;
-    const char *name;
+    const char *text;
+    bool is_pattern; /* it ended in a '*' */
 };
+typedef _Atomic(const struct name *) names_list;
 
+/* Those that are never left. */
 #define BUILT_IN(module, following)                                                                                    \
     {                                                                                                                  \
-        (following), sizeof(module) - 1, (module)                                                                      \
+        (following), sizeof(module) - 1, (module), false                                                               \
     }
-static const struct protected_name built_in[] = {
+static const struct name built_in[] = {
     BUILT_IN("libc", &built_in[1]),
     BUILT_IN("ld-linux", &built_in[2]),
     BUILT_IN("libstdc++", &built_in[3]),
@@ -107,7 +107,28 @@ static const struct protected_name built_in[] = {
     BUILT_IN("libiomp5", NULL),
 };
 #define OPENMP 10 /* the first of OpenMP's */
-static _Atomic(const struct protected_name *) protected_names = built_in;
+static names_list protected_names = built_in;
+
+/* Those that are, as the program has said (stint_module_allow). */
+static names_list allowed_names;
+
+/* And those of which it is known that they may be left: each was, at random points, by the hundred thousand
+ * (tests/chaos), in these ways, and gave the right answers afterwards. libm has nothing but its arguments, errno and
+ * the rounding mode, which a landing gives back. */
+static const struct {
+    const char *name;
+    unsigned ways;
+} libraries[] = {
+    { "libexpat", STI_LEFT_ANYHOW },
+    { "libjansson", STI_LEFT_ANYHOW },
+    { "liblua5.4", STI_LEFT_ANYHOW },
+    { "libpcre2-8", STI_LEFT_ANYHOW },
+    { "libz", STI_LEFT_ANYHOW },
+    { "libduktape", STI_LEFT_ANYHOW },
+    { "libxml2", STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND }, /* has locks of its own making */
+    { "libm", STI_LEFT_ANYHOW },
+};
+#define LIBRARIES (sizeof libraries / sizeof libraries[0])
 
 bool sti_caller_is_named(const char *path, const char *name, size_t length)
 {
@@ -121,8 +142,8 @@ bool sti_caller_is_named(const char *path, const char *name, size_t length)
 
 bool sti_caller_is_openmp(const char *path)
 {
-    const struct protected_name *entry = &built_in[OPENMP];
-    while (entry != NULL && !sti_caller_is_named(path, entry->name, entry->length))
+    const struct name *entry = &built_in[OPENMP];
+    while (entry != NULL && !sti_caller_is_named(path, entry->text, entry->length))
         entry = entry->next;
     return entry != NULL;
 }
@@ -210,42 +231,131 @@ bool sti_caller_must_wait(const void *caller)
     return sti_rule_is_on(STI_RULE_CALLER) && (sti_caller_in(&waiting.libc, caller) || is_loader(caller));
 }
 
-static bool is_of_cxx(const char *path)
+/* --- Which modules may be left. Any thread, signal handlers too. --- */
+
+static bool is_meant(const struct name *name, const char *path)
 {
-    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) ||
-           sti_caller_is_named(path, "libc++abi", 9) || sti_caller_is_named(path, "libgcc_s", 8);
+    const char *slash = strrchr(path, '/');
+    return name->is_pattern ? strncmp(slash != NULL ? slash + 1 : path, name->text, name->length) == 0
+                            : sti_caller_is_named(path, name->text, name->length);
 }
 
-static bool is_protected_name(const char *path)
+static bool is_on(names_list *list, const char *path)
 {
-    for (const struct protected_name *entry = atomic_load_explicit(&protected_names, memory_order_acquire);
-         entry != NULL; entry = entry->next) {
-        if (sti_caller_is_named(path, entry->name, entry->length))
-            return true;
-    }
-    return false;
+    const struct name *name = atomic_load_explicit(list, memory_order_acquire);
+    while (name != NULL && !is_meant(name, path))
+        name = name->next;
+    return name != NULL;
+}
+
+/* length: without the '*' of a pattern. */
+static int add(names_list *list, const char *text, size_t length, bool is_pattern)
+{
+    struct name *name = sti_process_lasting_malloc(sizeof *name + length + 1);
+    if (name == NULL)
+        return ENOMEM;
+    char *copy = memcpy(name + 1, text, length);
+    copy[length] = '\0';
+    *name = (struct name){ .length = length, .text = copy, .is_pattern = is_pattern };
+    name->next = atomic_load_explicit(list, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(list, &name->next, name, memory_order_release, memory_order_relaxed))
+        ;
+    return 0;
 }
 
 int stint_module_protect(const char *name)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
-    if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL)
+    if (name == NULL || name[0] == '\0' || strpbrk(name, "/*") != NULL)
         return EINVAL;
-    if (is_protected_name(name))
-        return 0;
-    size_t length = strlen(name);
-    struct protected_name *entry = sti_process_lasting_malloc(sizeof *entry + length + 1);
-    if (entry == NULL)
-        return ENOMEM;
-    char *copy = (char *)(entry + 1);
-    memcpy(copy, name, length + 1);
-    *entry = (struct protected_name){ .length = length, .name = copy };
-    entry->next = atomic_load_explicit(&protected_names, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&protected_names, &entry->next, entry, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
-    return 0;
+    return is_on(&protected_names, name) ? 0 : add(&protected_names, name, strlen(name), false);
+}
+
+static int allow(const char *text, size_t length)
+{
+    bool is_pattern = length > 0 && text[length - 1] == '*';
+    size_t rest = is_pattern ? length - 1 : length;
+    if (length == 0 || memchr(text, '/', length) != NULL || memchr(text, '*', rest) != NULL)
+        return EINVAL;
+    return add(&allowed_names, text, rest, is_pattern);
+}
+
+int stint_module_allow(const char *name)
+{
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    if (name == NULL)
+        return EINVAL;
+    return is_on(&protected_names, name) ? EPERM : allow(name, strlen(name));
+}
+
+static bool is_of_cxx(const char *path)
+{
+    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) ||
+           sti_caller_is_named(path, "libc++abi", 9) || sti_caller_is_named(path, "libgcc_s", 8);
+}
+
+static unsigned known_ways(const char *path)
+{
+    size_t i = 0;
+    while (i < LIBRARIES && !sti_caller_is_named(path, libraries[i].name, strlen(libraries[i].name)))
+        i++;
+    return i < LIBRARIES ? libraries[i].ways : 0;
+}
+
+/* The program is the first that the loader lists. */
+static unsigned ways_of(const struct link_map *module)
+{
+    const char *path = module->l_name;
+    if (is_on(&protected_names, path))
+        return is_of_cxx(path) ? STI_LEFT_AT_END : 0;
+    if (module == _r_debug.r_map || is_on(&allowed_names, path))
+        return STI_LEFT_ANYHOW;
+    return known_ways(path);
+}
+
+static struct sti_caller_module extent_of(const struct dl_find_object *found)
+{
+    uintptr_t begin = (uintptr_t)found->dlfo_map_start;
+    return (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found->dlfo_map_end - begin };
+}
+
+static bool is_ours(const struct sti_caller_module *module)
+{
+    return sti_caller_in(module, &sti_caller_system) || is_part(module);
+}
+
+bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_caller_module *last)
+{
+    struct dl_find_object found;
+    if (sti_caller_in(last, (const void *)instruction))
+        return true;
+    if (_dl_find_object((void *)instruction, &found) != 0)
+        return false;
+    const struct sti_caller_module module = extent_of(&found);
+    if (!is_ours(&module) && (ways_of(found.dlfo_link_map) & ways) == 0)
+        return false;
+    *last = module;
+    return true;
+}
+
+bool sti_caller_is_ours(uintptr_t instruction)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)instruction, &found) != 0)
+        return false;
+    const struct sti_caller_module module = extent_of(&found);
+    return is_ours(&module);
+}
+
+bool sti_caller_is_protected(uintptr_t instruction)
+{
+    struct dl_find_object found;
+    if (_dl_find_object((void *)instruction, &found) != 0)
+        return true;
+    const struct sti_caller_module module = extent_of(&found);
+    return is_ours(&module) || ways_of(found.dlfo_link_map) != STI_LEFT_ANYHOW;
 }
 
 bool sti_caller_is_this_module(const void *caller)
@@ -260,158 +370,6 @@ bool sti_caller_is_this_module(const void *caller)
 bool sti_caller_is_surely_ours(const void *caller)
 {
     return is_module_ours && sti_caller_is_this_module(caller);
-}
-
-struct walk {
-    uintptr_t scope;
-    uintptr_t at; /* the stack pointer of the last frame */
-    size_t frames;
-    bool jumped; /* to another stack, it seems */
-    struct sti_caller_met met;
-    const struct link_map *last_module;
-    bool passes_cxx;
-    bool of_thread;
-    size_t begins_at; /* a frame of the C++ runtime, so many from here, with which the thread may have begun */
-    bool reached;
-    bool met_protected;
-};
-
-/* The module's name is compared once a run of frames in it. An address in no module is generated code: nobody's to
- * protect. */
-static bool is_protected_address(struct walk *walk, uintptr_t address)
-{
-    struct dl_find_object found;
-    if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map == walk->last_module)
-        return false;
-    walk->last_module = found.dlfo_link_map;
-    const char *path = found.dlfo_link_map->l_name;
-    return is_protected_name(path) && !(walk->passes_cxx && is_of_cxx(path));
-}
-
-static bool makes_thread_variables(uintptr_t instruction)
-{
-    return sti_rule_is_on(STI_RULE_THREAD_INIT) && sti_thread_init_contains(instruction);
-}
-
-bool sti_caller_is_protected(uintptr_t instruction)
-{
-    struct dl_find_object found;
-    if (_dl_find_object((void *)instruction, &found) != 0)
-        return false;
-    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    struct sti_caller_module module = { .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
-    return sti_caller_in(&module, &sti_caller_system) || is_part(&module) ||
-           is_protected_name(found.dlfo_link_map->l_name);
-}
-
-bool sti_caller_is_protected_further_out(uintptr_t instruction)
-{
-    struct walk walk = { .scope = 0 };
-    return is_protected_address(&walk, instruction) || makes_thread_variables(instruction);
-}
-
-#define FRAMES_A_QUESTION 8
-#define FRAMES_BELOW_THREAD 3         /* of this library, with its landing: scope/joined_thread.c */
-#define FARTHEST ((uintptr_t)1 << 20) /* from one frame to the next, on one stack */
-
-/* What libgcc calls the frame's CFA is its stack pointer: below that lies the address that it was called back to. */
-static void note_met(struct walk *walk, uintptr_t stack_pointer, uintptr_t address)
-{
-#if defined(__x86_64__)
-    const uintptr_t *word = (const uintptr_t *)stack_pointer - 1;
-    if (!walk->jumped && walk->frames > FRAMES_A_QUESTION && *word == address)
-        walk->met =
-            (struct sti_caller_met){ .word = word, .address = address, .left = walk->frames / FRAMES_A_QUESTION };
-#else
-    (void)walk;
-    (void)stack_pointer;
-    (void)address;
-#endif
-}
-
-STI_CALLER_UNINSTRUMENTED bool sti_caller_still_meets(struct sti_caller_met *met)
-{
-    if (met->left == 0)
-        return false;
-    met->left--;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    met->again = here < (uintptr_t)met->word && here + FARTHEST > met->from && *met->word == met->address;
-    return met->again;
-}
-
-static void count_frame(struct walk *walk, uintptr_t stack_pointer)
-{
-    walk->jumped = walk->frames > 0 && (walk->jumped || stack_pointer - walk->at > FARTHEST);
-    walk->at = stack_pointer;
-    walk->frames++;
-}
-
-/* Whether it has, the frames further out will tell. */
-static bool may_begin_thread(struct walk *walk, uintptr_t instruction)
-{
-    struct dl_find_object found;
-    if (walk->begins_at != 0 || _dl_find_object((void *)instruction, &found) != 0 ||
-        !is_of_cxx(found.dlfo_link_map->l_name))
-        return false;
-    walk->begins_at = walk->frames;
-    return true;
-}
-
-static STI_CALLER_UNINSTRUMENTED _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *argument)
-{
-    struct walk *walk = argument;
-    count_frame(walk, _Unwind_GetCFA(context));
-    if (_Unwind_GetCFA(context) > walk->scope) {
-        walk->reached = true;
-        return _URC_END_OF_STACK;
-    }
-    if (walk->begins_at != 0 && walk->frames - walk->begins_at > FRAMES_BELOW_THREAD) {
-        walk->met_protected = true;
-        return _URC_END_OF_STACK;
-    }
-    int before_instruction = 0;
-    uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
-    /* A return address may lie behind the last instruction of its function. */
-    uintptr_t instruction = address - (before_instruction ? 0 : 1);
-    if (walk->of_thread && may_begin_thread(walk, instruction))
-        return _URC_NO_REASON;
-    if (is_protected_address(walk, instruction) || makes_thread_variables(instruction) ||
-        !sti_generated_leads_on(instruction)) {
-        walk->met_protected = true;
-        note_met(walk, _Unwind_GetCFA(context), address);
-        return _URC_END_OF_STACK;
-    }
-    return _URC_NO_REASON;
-}
-
-static bool is_safe(struct walk *walk)
-{
-    if (!sti_rule_is_on(STI_RULE_STACK))
-        return true;
-    if (sti_assumption_fails(STI_ASSUMED_UNWINDER))
-        return false;
-    /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from
-     * here. */
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    if (here > walk->scope)
-        return false;
-    _Unwind_Backtrace(visit_frame, walk);
-    walk->met.from = here;
-    return walk->reached && !walk->met_protected;
-}
-
-bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met, bool of_thread)
-{
-    struct walk walk = { .scope = scope, .of_thread = of_thread };
-    bool safe = is_safe(&walk);
-    *met = walk.met;
-    return safe;
-}
-
-bool sti_caller_stack_is_safe_to_cut(uintptr_t scope)
-{
-    struct walk walk = { .scope = scope, .passes_cxx = true };
-    return is_safe(&walk);
 }
 
 /* --- Functions of libc's that allocate for their caller. Any thread. --- */

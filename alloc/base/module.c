@@ -463,14 +463,7 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_mutex_unlock, pthread_mutex_unlock, (pthread_mutex_t * mutex), (mutex))                                \
     X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_cond_wait, pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t * mutex),                   \
-      (condition, mutex))                                                                                              \
-    X(sti_plain_cond_timedwait, pthread_cond_timedwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, const struct timespec *until), (condition, mutex, until))  \
-    X(sti_plain_cond_clockwait, pthread_cond_clockwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until),            \
-      (condition, mutex, clock, until))
+    X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))
 
 /* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but
  * must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there

@@ -117,12 +117,7 @@ int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
 int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock);
 int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock);
 int sti_plain_rwlock_unlock(pthread_rwlock_t *lock);
-int sti_plain_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
-int sti_plain_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
-int sti_plain_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
-                             const struct timespec *until);
 #else
-#define sti_plain_cond_wait pthread_cond_wait
 #define sti_plain_mutex_lock pthread_mutex_lock
 #define sti_plain_mutex_trylock pthread_mutex_trylock
 #define sti_plain_mutex_unlock pthread_mutex_unlock

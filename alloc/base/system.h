@@ -44,8 +44,7 @@ bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *tex
  * is killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
 size_t sti_cgroup_memory_limit(const char *root);
 
-/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a
- * fork(2).
+/* --- How much of this process is in memory. Any thread; allocates nothing.
  *
  * The kernel's answer is in a file, and a file takes a descriptor: which a process may have run out of just when it
  * holds too much of everything. So one is kept, from the first time on. The program may close it with all others, or
@@ -57,9 +56,6 @@ int sti_resident_begin(void);
 
 /* Bytes. Where no descriptor can be had, the most that it has ever been (getrusage): never too little. */
 size_t sti_resident(void);
-
-/* Is it the descriptor that is kept? */
-bool sti_resident_keeps(int descriptor);
 
 /* --- Is no thread left but those of this library that nobody ends (the watch, the tracer, the one that writes a
  * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of

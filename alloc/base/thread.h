@@ -55,7 +55,7 @@ struct sti_nursery;
 struct sti_quarantine;
 struct stint_report;
 struct sti_scope;
-struct sti_stopped;
+struct sti_registers;
 struct sti_trace_ring;
 
 struct sti_thread {
@@ -80,8 +80,6 @@ struct sti_thread {
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
     uint64_t last_tick;             /* what it showed */
-    uint64_t global_check;          /* value of used beyond which what the process holds must be looked at */
-    uint64_t global_times_set;      /* that it has looked at: another limit is looked at at once (global.h) */
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */
@@ -95,10 +93,10 @@ struct sti_thread {
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
-    struct stint_report *reports;      /* of its open scopes that have one; and those that are free for the next */
-    struct stint_report *reporting;    /* of the scope that is being rolled back; or NULL */
-    const struct sti_stopped *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
-    stint_report_level report_level;   /* of tasks that do not say it themselves: its pool's */
+    struct stint_report *reports;        /* for the next scopes */
+    struct stint_report *reporting;      /* of the scope that is being rolled back; or NULL */
+    const struct sti_registers *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
+    stint_report_level report_level;     /* of tasks that do not say it themselves: its pool's */
     struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
     sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
     sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */

@@ -135,7 +135,6 @@ void sti_meter_end(struct sti_thread *thread)
         uint64_t charged = thread->used - scope->begin;
         if (thread->sampling.next != UINT64_MAX)
             thread->sampling.next -= charged;
-        thread->global_check -= min(charged, thread->global_check);
         thread->used = scope->begin;
     }
     thread->memory_check = scope->below_memory_check;
@@ -263,8 +262,6 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
     if ((share == NULL || !sti_group_is_asked(share)) && (passed = measure(thread, wanted)).scope == NULL)
         return passed;
     passed = measure_collected(thread, wanted);
-    if (passed.scope != NULL && sti_group_measure_left(thread->scope))
-        passed = measure(thread, wanted);
     if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
         passed = measure_with_others(thread, wanted, passed);
     return passed;
@@ -359,8 +356,6 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
         if (scope->account != NULL)
             limit = min(limit, scope->granted_end);
     }
-    if (sti_global_is_limited())
-        limit = min(limit, thread->global_check);
     return min(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
 
@@ -375,10 +370,9 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
 {
     struct sti_scope *scope = thread->scope;
     if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
-        scope->met.again = false;
         sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
         sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
-    } else if (sti_interrupt_deliver(thread)) {
+    } else if (sti_interrupt_deliver_allocating(thread)) {
         return false;
     }
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {
@@ -446,7 +440,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
     if (beyond > 0)
         bring_memory_checks_nearer(thread, beyond);
     if (sti_global_is_limited())
-        sti_global_look(thread, asked->after);
+        sti_global_look();
 }
 
 /* And at what others have set: first the new limit is stored, then the flags are read (thread.h). */

@@ -22,7 +22,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "allocate.h"
@@ -82,15 +81,7 @@ static void close_without_descriptor(void *key, void *unused)
     fclose(stream);
 }
 
-/* It goes on to use its descriptor. */
-static void leave_with_descriptor(void *stream, void *unused)
-{
-    (void)unused;
-    sti_descriptor_forget(fileno(stream));
-}
-
-static const struct sti_handle_kind of_descriptor = { .close = close_without_descriptor,
-                                                      .leave = leave_with_descriptor };
+static const struct sti_handle_kind of_descriptor = { .close = close_without_descriptor };
 
 /* Nobody waits for what lies in memory. */
 static void close_memory(void *stream, void *unused)
@@ -268,21 +259,11 @@ static int close_noted(FILE *stream, struct sti_handle *handle, __typeof__(fclos
     return result;
 }
 
-/* libc closes it itself. */
-static void forget_descriptor(FILE *stream)
-{
-    int saved_errno = errno;
-    if (sti_mapping_any())
-        sti_descriptor_forget(fileno(stream));
-    errno = saved_errno;
-}
-
 #define CLOSING(name)                                                                                                  \
     int name(FILE *stream)                                                                                             \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
         struct sti_handle *handle = sti_handle_take(stream);                                                           \
-        forget_descriptor(stream);                                                                                     \
         return STI_LIKELY(handle == NULL) ? plain(stream) : close_noted(stream, handle, plain, STI_CALLER());          \
     }
 

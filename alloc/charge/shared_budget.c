@@ -203,7 +203,7 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
     bool possible = wanted <= LARGEST_SIZE;
     share->wanted = possible ? wanted : 0;
     share->measured_at = share->thread->used + share->wanted;
-    held += share->wanted + share->fixed;
+    held += share->wanted;
     size_t all_held = publish(&group->held, &share->held, held);
     size_t all = publish(&group->estimate, &share->estimate, held);
     answer(share);
@@ -254,35 +254,6 @@ static void ask(struct sti_group *group)
         atomic_store_explicit(&share->thread->limit, 0, memory_order_seq_cst);
         sti_forks_wake(share->thread);
     }
-}
-
-/* No more stays reserved for what was left than that. */
-static void release_account(struct sti_share *share, const struct sti_scope *scope)
-{
-    uint64_t before = share->account_reserved;
-    if (share->held >= before)
-        return;
-    share->account_reserved = share->held;
-    sti_account_reserve(scope->account, scope->charged, before, share->account_reserved);
-    atomic_fetch_sub_explicit(&share->group->account_reserved, before - share->account_reserved, memory_order_relaxed);
-}
-
-bool sti_group_measure_left(const struct sti_scope *innermost)
-{
-    const struct sti_scope *scope = innermost;
-    while (scope->outer != NULL)
-        scope = scope->outer;
-    if (scope->share == NULL || !atomic_load_explicit(&scope->share->group->has_threads, memory_order_relaxed))
-        return false;
-    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (!sti_share_change_state(share, STI_SHARE_ORPHANED, STI_SHARE_OPEN))
-            continue;
-        publish_both(share, sti_heap_list_left(share->heaps) + sti_mapped_held(share->mapped));
-        release_account(share, scope);
-        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
-    }
-    return true;
 }
 
 static bool has_answered(const struct sti_share *share)

@@ -32,13 +32,12 @@ enum sti_share_state {
     STI_SHARE_COMMITTED,
     STI_SHARE_ROLLED_BACK,
     STI_SHARE_ABANDONED,
-    STI_SHARE_ORPHANED,
 };
 
-/* Its thread only, but for the state; and whoever has taken it, once it is orphaned. */
+/* Its thread only, but for the state. */
 struct sti_share {
     struct sti_group *group;
-    _Atomic(struct sti_thread *) thread;
+    struct sti_thread *thread;
     struct sti_share *next;           /* of the group; set once */
     struct sti_share *next_of_thread; /* that the thread keeps */
     struct sti_share *next_of_mail;
@@ -52,10 +51,8 @@ struct sti_share {
     uint64_t measured_at;      /* the thread's used */
     unsigned asked;            /* the group's, before it was measured, */
     atomic_uint answered;      /* and when that has been published */
-    size_t fixed;              /* of what it holds: what a thread of the task's takes by itself */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
     bool runs;                 /* a stolen subtask */
-    bool is_threads;           /* of a thread that the task has started (scope/joined_thread.h) */
     _Atomic int state;
     uint64_t forks;   /* that led to the process when the thread took it: rollback/free.h */
     const char *task; /* its name: behind the share, as it outlives the task; may be NULL */
@@ -78,10 +75,6 @@ struct sti_group {
     _Atomic(struct sti_share *) shares;
     struct sti_handle *handles; /* that stolen subtasks which have ended left open */
     struct sti_shared_interrupt interrupt;
-    atomic_bool has_threads; /* of its own: scope/joined_thread.h, */
-    atomic_bool is_over;     /* and nothing else any more; with that room's lock, */
-    int thrown_error;        /* what one of them threw first; 0: none has */
-    char thrown[STINT_MESSAGE_SIZE];
 
     /* What shared_budget.c explains. */
     _Alignas(64) _Atomic uint64_t used;
@@ -101,12 +94,6 @@ struct sti_group {
     _Atomic uint64_t cpu; /* nanoseconds, where they are limited */
     _Atomic uint64_t kept;
 };
-
-static inline bool sti_share_change_state(struct sti_share *share, int from, int to)
-{
-    return atomic_compare_exchange_strong_explicit(&share->state, &from, to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-}
 
 /* --- Interrupts. Any thread of the group. --- */
 
@@ -150,10 +137,6 @@ void sti_group_hold_no_more(struct sti_share *share);
 
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
 bool sti_group_must_measure(struct sti_share *share, uint64_t after);
-
-/* A limit is about to be called passed, the task's or its account's: measure what threads that have ended left to the
- * task of the calling thread's innermost scope. False: there were none. */
-bool sti_group_measure_left(const struct sti_scope *innermost);
 
 /* The limit is about to be called passed, by a share that wants so much more: in between, wait for a moment for the
  * others, which are asked to be measured; then the share is measured again. False: it is passed, or that has been

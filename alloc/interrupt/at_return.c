@@ -12,6 +12,7 @@
 #include <unwind.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/callstack.h"
 #include "alloc/base/process.h"
 
 /* The table: a word that says how far away the addresses are that were replaced, and then the instructions, of 8 bytes
@@ -214,6 +215,21 @@ uintptr_t sti_at_return_take(uintptr_t instruction)
         own.stop = 0;
     change_holder(stop, holder, 0);
     return replaced;
+}
+
+uintptr_t sti_at_return_place(const struct sti_registers *stopped, uintptr_t end)
+{
+    struct sti_walk walk = sti_walk_begin(*stopped, end, NULL);
+    uintptr_t instruction = stopped->ip;
+    while (sti_caller_is_protected(instruction) && walk.at.sp < end) {
+        uintptr_t callee = instruction;
+        if (!sti_walk_out(&walk))
+            return 0;
+        instruction = sti_walk_instruction(&walk);
+        if (!sti_caller_is_protected(instruction))
+            return sti_caller_is_loader((const void *)callee) ? 0 : walk.at.sp - sizeof(uintptr_t);
+    }
+    return 0;
 }
 
 _Unwind_Reason_Code sti_at_return_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,

@@ -34,6 +34,12 @@ static inline bool sti_has_shadow_stack(void)
  * be read. */
 void sti_at_return_stop(uintptr_t place, uintptr_t lowest, uintptr_t end);
 
+/* Where on the stack the address lies that is returned to when the innermost frame is left which may not be left in
+ * every way: what was stopped is that itself, or it has called it. 0: there is none that can be found, or it was the
+ * loader, which goes on with another function. */
+struct sti_registers;
+uintptr_t sti_at_return_place(const struct sti_registers *stopped, uintptr_t end);
+
 /* Where the stopped code goes on, if the instruction is a stop's, of whichever thread, which there is no more then; 0:
  * it is none. In the handler. */
 uintptr_t sti_at_return_take(uintptr_t instruction);

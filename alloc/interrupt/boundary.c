@@ -116,11 +116,6 @@ static void leave_scope(struct sti_scope *scope)
 static bool thread_may_end(struct sti_thrown *thrown)
 {
     struct sti_scope *scope = thrown->scope;
-    if (scope != NULL && scope->is_subtask == STI_SUBTASK_THREAD) {
-        leave_scope(scope);
-        sti_frames_abandon_scope(scope);
-        return true;
-    }
     if (scope == NULL || scope->is_subtask || scope->request->detached) {
         sti_misuse_note(scope, scope != NULL ? "called pthread_exit, or was cancelled"
                                              : "a callback called pthread_exit, or was cancelled");

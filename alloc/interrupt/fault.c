@@ -17,8 +17,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "at_return.h"
 #include "interrupt.h"
@@ -93,20 +93,18 @@ static enum way leave(struct sti_thread *thread, greg_t *registers, bool at_last
 {
     if (sti_thread_metered == NULL)
         return GOES_ON;
-    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-    stopped.lowest = sti_stack_lowest();
+    struct sti_registers stopped = sti_signal_stopped_at(registers);
     if (sti_interrupt_may_leave_stopped(thread, &stopped, at_last))
         return return_to_landing(thread, registers) ? LEFT : STUCK;
-    uintptr_t place = sti_stopped_return(&stopped);
+    uintptr_t place = sti_at_return_place(&stopped, thread->scope->frame);
     if (place != 0)
-        sti_at_return_stop(place, stopped.lowest, sti_stack_highest());
+        sti_at_return_stop(place, sti_stack_lowest(), sti_stack_highest());
     return GOES_ON;
 }
 
 static void trip(struct sti_thread *thread, const greg_t *registers)
 {
-    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-    stopped.lowest = sti_stack_lowest();
+    struct sti_registers stopped = sti_signal_stopped_at(registers);
     thread->stopped = &stopped;
     sti_interrupt_trip_overflowed(thread, sti_stack_middle());
     thread->stopped = NULL;
@@ -150,12 +148,10 @@ void sti_fault_ask_at_return(void)
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
-    struct sti_stopped stopped = { .lowest = sti_stack_lowest(), .scope = thread->scope->frame };
-    __asm__("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2"
-            : "=r"(stopped.at.ip), "=r"(stopped.at.sp), "=r"(stopped.at.bp));
-    uintptr_t place = sti_stopped_return(&stopped);
+    struct sti_registers stopped = sti_registers_here();
+    uintptr_t place = sti_at_return_place(&stopped, thread->scope->frame);
     if (place != 0)
-        sti_at_return_stop(place, stopped.lowest, sti_stack_highest());
+        sti_at_return_stop(place, sti_stack_lowest(), sti_stack_highest());
 }
 
 static struct sigaction *action_of_program(void)

@@ -52,11 +52,6 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
     return false;
 }
 
-uint64_t sti_hook_next_look(const struct sti_scope *innermost, uint64_t now)
-{
-    return is_flagged(innermost, now) ? STI_WATCH_AGAIN : earliest_limit(innermost, now);
-}
-
 /* What was pushed is what lies there, or the hook's frame has gone and is used by others. */
 static uintptr_t check_of(const stint_hook *hook)
 {

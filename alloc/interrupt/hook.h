@@ -21,10 +21,6 @@ struct sti_scope;
 /* Have the watch look after the scope until it ends. 0 or an errno value. */
 int sti_hook_watch_scope(struct sti_scope *scope);
 
-/* Whether the scope is to be interrupted: STI_WATCH_AGAIN; otherwise when that has to be asked again at the latest. Any
- * thread, while the scope is open and, by what its own thread waits for, stays so. */
-uint64_t sti_hook_next_look(const struct sti_scope *innermost, uint64_t now);
-
 /* The scope is being watched; a token may have been set just before. */
 void sti_hook_wake_if_flagged(const struct sti_scope *scope);
 

@@ -6,12 +6,12 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <unwind.h>
 
 #include "alloc/base/assumption.h"
-#include "alloc/base/generated.h"
+#include "alloc/base/callstack.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -35,14 +35,13 @@ static bool is_reached(const struct sti_way *way)
            way->parts[way->count - 1].begin <= way->target;
 }
 
-/* The stack grows down, so a frame further out that lies below the last is on another stack. */
-static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *argument)
+/* The stack grows down, so a frame further out that lies below the last is on another stack. False: there are too many
+ * of those. */
+static bool add_frame(struct sti_way *way, uintptr_t frame)
 {
-    struct sti_way *way = argument;
-    uintptr_t frame = _Unwind_GetCFA(context);
     bool elsewhere = way->count == 0 || frame < way->parts[way->count - 1].end;
     if (elsewhere && way->count == STI_WAY_PARTS)
-        return _URC_END_OF_STACK;
+        return false;
     if (elsewhere) {
         way->parts[way->count].begin = frame;
         way->count++;
@@ -50,15 +49,18 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
     way->parts[way->count - 1].end = frame;
     if (frame <= way->target)
         way->lowest = frame;
-    bool goes_on = !is_reached(way) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
-    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return true;
 }
 
 bool sti_way_find(struct sti_way *way, uintptr_t target)
 {
+    struct sti_walk_rules rules;
+    memset(&rules, 0, sizeof rules);
+    struct sti_walk walk = sti_walk_begin(sti_registers_here(), UINTPTR_MAX, &rules);
     *way = (struct sti_way){ .target = target, .lowest = target };
-    if (!sti_assumption_fails(STI_ASSUMED_UNWINDER))
-        _Unwind_Backtrace(look_at_frame, way);
+    bool goes_on = !sti_assumption_fails(STI_ASSUMED_UNWINDER);
+    while (goes_on)
+        goes_on = add_frame(way, walk.at.sp) && !is_reached(way) && sti_walk_out(&walk);
     if (!is_reached(way))
         return false;
     way->parts[way->count - 1].end = target;

@@ -17,18 +17,18 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "hold.h"
 #include "interrupt.h"
+#include "safe.h"
 
 /* --- Preemption by signal.
  *
  * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may
- * find the thread anywhere. So first of all it asks where the interrupted instruction lies: in libc, the loader, the
- * C++ runtime, mimalloc, Concurrency Kit (which runs in the midst of this library's functions), the vDSO or this
- * library it does nothing, because any lock or list of theirs may be half changed; the watch asks again shortly after.
- * Of libc's functions those that only look at memory or copy it are as the code that has called them.
+ * find the thread anywhere. So first of all it asks where the interrupted instruction lies: where that is no code that
+ * may be left, but libc's, another library's, or this one's, it does nothing, because any lock or list of theirs may be
+ * half changed; the watch asks again shortly after. Of libc's functions those that only look at memory or copy it are
+ * as the code that has called them.
  * Elsewhere none of their code is running at the top of the stack, so this library's state is whole, and what remains
  * is what every sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame.
  * The signal is blocked while its handler runs: to a thread that could not take it for a while many come at once, and
@@ -44,14 +44,11 @@ static int preempt_signal(void)
     return SIGRTMAX - 2;
 }
 
-struct sti_stopped sti_signal_stopped_at(const greg_t *registers, const struct sti_scope *scope)
+struct sti_registers sti_signal_stopped_at(const greg_t *registers)
 {
-    uintptr_t stack_pointer = (uintptr_t)registers[REG_RSP];
-    return (struct sti_stopped){
-        .at = { .ip = (uintptr_t)registers[REG_RIP], .sp = stack_pointer, .bp = (uintptr_t)registers[REG_RBP] },
-        .lowest = stack_pointer,
-        .scope = scope->frame,
-    };
+    return (struct sti_registers){ .ip = (uintptr_t)registers[REG_RIP],
+                                   .sp = (uintptr_t)registers[REG_RSP],
+                                   .bp = (uintptr_t)registers[REG_RBP] };
 }
 
 static void on_preemption(int number, siginfo_t *info, void *context)
@@ -66,8 +63,8 @@ static void on_preemption(int number, siginfo_t *info, void *context)
     if (sti_thread_metered == NULL || !thread->scope->preemptible)
         return;
     const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
-    struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-    if (!sti_stopped_in_own_code(&stopped))
+    const struct sti_registers stopped = sti_signal_stopped_at(registers);
+    if (!sti_verdict_is_own_code(thread->scope, &stopped))
         return;
     int saved_errno = errno;
     sti_interrupt_preempt(thread, &stopped);
@@ -80,7 +77,7 @@ static void install_preemption(void)
 {
     struct sigaction action = { .sa_sigaction = on_preemption, .sa_flags = SA_SIGINFO };
     sigemptyset(&action.sa_mask);
-    sti_stopped_prepare();
+    sti_verdict_prepare();
     preemption_installed = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;
 }
 
@@ -142,17 +139,10 @@ static int ask_signal(void)
     return SIGRTMAX - 3;
 }
 
-static stint_deferral look(const greg_t *registers)
+static stint_deferral look(const struct sti_registers *at)
 {
     const struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
-        return STINT_DEFERRAL_NONE;
-    stint_deferral deferral = sti_deferral_of(thread->scope);
-    if (deferral != STINT_DEFERRAL_NONE)
-        return deferral;
-    const struct sti_stopped stopped = sti_signal_stopped_at(registers, thread->scope);
-    bool is_free = sti_stopped_in_own_code(&stopped) && sti_stopped_may_be_left(&stopped, false);
-    return is_free ? STINT_DEFERRAL_NONE : STINT_DEFERRAL_FRAME;
+    return thread != NULL ? sti_verdict(thread->scope, at) : STINT_DEFERRAL_NONE;
 }
 
 static void write_frames(struct sti_ask *ask, const struct sti_registers *at)
@@ -160,7 +150,7 @@ static void write_frames(struct sti_ask *ask, const struct sti_registers *at)
     void *frames[STI_ASK_DEPTH];
     uintptr_t tops[STI_ASK_DEPTH];
     bool is_own = ask->stack <= at->sp && at->sp < ask->stack_end;
-    size_t depth = sti_stopped_callstack(*at, is_own ? ask->stack_end : 0, frames, tops, STI_ASK_DEPTH);
+    size_t depth = sti_callstack_of(*at, is_own ? ask->stack_end : 0, frames, tops, STI_ASK_DEPTH);
     for (size_t i = 0; i < depth; i++) {
         atomic_store_explicit(&ask->frames[i], frames[i], memory_order_release);
         atomic_store_explicit(&ask->tops[i], tops[i], memory_order_release);
@@ -182,15 +172,13 @@ static void write_tasks(struct sti_ask *ask)
 
 static void answer(struct sti_ask *ask, unsigned question, const greg_t *registers)
 {
-    const struct sti_registers at = { .ip = (uintptr_t)registers[REG_RIP],
-                                      .sp = (uintptr_t)registers[REG_RSP],
-                                      .bp = (uintptr_t)registers[REG_RBP] };
+    const struct sti_registers at = sti_signal_stopped_at(registers);
     bool wanted = atomic_load_explicit(&ask->deferral_wanted, memory_order_relaxed) != 0;
     /* release, in all that follows: after the 0. */
     atomic_store_explicit(&ask->answered, 0, memory_order_relaxed);
     write_frames(ask, &at);
     write_tasks(ask);
-    atomic_store_explicit(&ask->deferral, (int)(wanted ? look(registers) : STINT_DEFERRAL_NONE), memory_order_release);
+    atomic_store_explicit(&ask->deferral, (int)(wanted ? look(&at) : STINT_DEFERRAL_NONE), memory_order_release);
     atomic_store_explicit(&ask->answered, question, memory_order_release);
 }
 

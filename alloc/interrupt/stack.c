@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "alloc/base/lasting.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "at_return.h"
 #include "fault.h"
+#include "safe.h"
 
 #define PAGE ((uintptr_t)4096) /* of x86-64 */
 #define LARGEST_SHARE 4        /* of a stack, that its reserve may take */
@@ -287,7 +287,7 @@ static void have_no_bound(void)
 static void find(void)
 {
     own.is_known = true;
-    sti_stopped_prepare();
+    sti_verdict_prepare();
     if (!sti_fault_handler_install() || !have_alternate())
         return;
     if (own.is_workers || !find_main())

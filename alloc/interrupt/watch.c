@@ -231,7 +231,7 @@ void sti_watch_await_calls(const struct sti_watch *watch)
 {
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     while (watch->calls > 0)
-        sti_plain_cond_wait(&calls_ended, &lock);
+        pthread_cond_wait(&calls_ended, &lock);
     sti_thread_set_cancellation(cancellation);
 }
 

@@ -153,46 +153,24 @@ static bool is_started(void)
     return started;
 }
 
-static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, stint_profile_kind kind)
+static int make(const struct sti_profile_means *means, const void *kind, FILE *stream)
 {
     uint64_t end = atomic_load(&stopped);
     uint64_t duration = (end != 0 ? end : sti_clock_now()) - gathered->began;
-    if (!sti_output_open(output))
-        return ENOMEM;
-    return sti_output_close(output, sti_profile_write(means, gathered, duration, output->stream, kind));
-}
-
-static int make_started(struct sti_output *output, stint_profile_kind kind)
-{
-    struct sti_profile_means means;
-    int error = sti_profile_prepare(&means);
-    if (error != 0)
-        return error;
-    lock_masked();
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = make_quietly(output, &means, kind);
-    sti_memprof_end_quiet(&quiet);
-    unlock_masked();
-    return error;
+    return sti_profile_write(means, gathered, duration, stream, *(const stint_profile_kind *)kind);
 }
 
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
-    struct sti_output output;
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
-    if (sti_memprof_is_calling())
-        return EDEADLK;
     stint_mask();
-    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = is_started() ? make_started(&output, kind) : EINVAL;
-    sti_thread_set_cancellation(cancellation);
-    if (error == 0)
-        return sti_output_write_and_unmask(&output, fd);
+    if (sti_memprof_is_calling() || is_started())
+        return sti_profile_output_and_unmask(fd, &lock, make, &kind);
     stint_unmask();
-    return error;
+    return EINVAL;
 }
 
 /* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this

@@ -11,12 +11,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <stint/account.h>
+#include <stint/interrupt.h>
 #include <stint/version.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/output.h"
 #include "alloc/scope/context.h"
 #include "memprof.h"
 
@@ -89,7 +93,7 @@ static void look_for(struct sti_profile_means *means)
     dlerror(); /* what was not found is nobody else's to hear of */
 }
 
-int sti_profile_prepare(struct sti_profile_means *means)
+static int prepare(struct sti_profile_means *means)
 {
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
@@ -98,6 +102,38 @@ int sti_profile_prepare(struct sti_profile_means *means)
     sti_memprof_end_quiet(&quiet);
     sti_scope_resume(&suspended);
     return means->writer != NULL ? 0 : ELIBACC;
+}
+
+static int fill(struct sti_output *output, const struct sti_profile_means *means, sti_profile_make_fn *make,
+                const void *arg)
+{
+    return sti_output_open(output) ? sti_output_close(output, make(means, arg, output->stream)) : ENOMEM;
+}
+
+static int fill_quietly(struct sti_output *output, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
+{
+    struct sti_profile_means means;
+    int error = prepare(&means);
+    if (error != 0)
+        return error;
+    sti_plain_mutex_lock(lock);
+    struct sti_quiet quiet = sti_memprof_be_quiet();
+    error = fill(output, &means, make, arg);
+    sti_memprof_end_quiet(&quiet);
+    sti_plain_mutex_unlock(lock);
+    return error;
+}
+
+int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
+{
+    struct sti_output output;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
+    int error = sti_memprof_is_calling() ? EDEADLK : fill_quietly(&output, lock, make, arg);
+    sti_thread_set_cancellation(cancellation);
+    if (error == 0)
+        return sti_output_write_and_unmask(&output, fd);
+    stint_unmask();
+    return error;
 }
 
 /* --- The writing of what was gathered: a copy of its numbers, so that each format and each line of it is of one moment
@@ -141,10 +177,14 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
 
 /* --- In place of the writing of profiles, where the libraries for it are missing. --- */
 
-int sti_profile_prepare(struct sti_profile_means *means)
+int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
 {
-    (void)means;
-    return ENOTSUP;
+    (void)fd;
+    (void)lock;
+    (void)make;
+    (void)arg;
+    stint_unmask();
+    return sti_memprof_is_calling() ? EDEADLK : ENOTSUP;
 }
 
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,

@@ -4,6 +4,7 @@
 #ifndef STI_ALLOC_PROFILE_WRITE_H
 #define STI_ALLOC_PROFILE_WRITE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stint/memprof.h>
 #include <stint/profile.h>
+#include <stint/report.h>
 
 /* --- What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of
  * it has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
@@ -113,10 +115,19 @@ static inline uintptr_t sti_profile_call(const void *return_address)
  * protobuf-c and zlib only when it first writes one. The module calls nothing of this library's but what it is handed.
  * A program that links the inner parts has it linked in. */
 
-/* 0; ENOMEM. Into memory, one thread at a time, with sampling and charging off. */
+struct stint_report;
+
+/* A profile; and a report (report/report.h) in all kinds but PPROF, which is a profile's. Each: 0; ENOMEM. Into memory,
+ * one thread at a time, with sampling and charging off. */
 struct sti_profile_writer {
     int (*write)(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind);
+    int (*write_report)(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                        stint_report_kind kind);
 };
+
+/* The module's second half. */
+int sti_report_write_named(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                           stint_report_kind kind);
 
 /* In the module, which is found by this name. */
 extern const struct sti_profile_writer sti_profile_writer;
@@ -130,13 +141,16 @@ struct sti_profile_means {
     sti_demangle_fn *demangle;
 };
 
-/* Find what writing needs. Any thread, masked, which is to hold no lock: the loader's is taken, and a thread that has
- * that may be in a constructor that waits for ours. 0; ENOTSUP; ELIBACC: the module, or a library that it needs, cannot
- * be loaded. */
-int sti_profile_prepare(struct sti_profile_means *means);
+/* Put something into the stream: 0 or an errno value. Masked, with the lock, sampling and charging off. */
+typedef int sti_profile_make_fn(const struct sti_profile_means *means, const void *arg, FILE *stream);
 
-/* A profile that took so many nanoseconds. Thread of the caller, while sampling and charging are off.
- * 0; ENOMEM. What the stream has met with, it knows itself. */
+/* Write what that makes to a descriptor; then the caller's mask ends (output.h). Any thread, which is to hold no lock:
+ * the loader's is taken, and a thread that has that may be in a constructor that waits for ours. 0; EDEADLK: in a
+ * callback of a tracker; ENOTSUP: built without; ELIBACC: the module, or a library that it needs, cannot be loaded;
+ * ENOMEM; ECANCELED: in STINT_FAIL, the task is interrupted; and what it returns, and write(). */
+int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg);
+
+/* A profile that took so many nanoseconds. As in a sti_profile_make_fn. */
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
                       FILE *stream, stint_profile_kind kind);
 

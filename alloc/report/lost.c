@@ -6,14 +6,12 @@
  * collector, in one pass without its roots. Each live block is read once, word by word; what a word points into is
  * marked. What is not marked in the end has been lost, or is held by a variable, by a register, or on another stack: so
  * the scope's own stack is read too. Thread of the scope only. */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <stint/report.h>
 #include <string.h>
 
 #include "alloc/base/backend.h"
 #include "alloc/base/caller.h"
-#include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -25,22 +23,14 @@
 #include "alloc/rollback/heap.h"
 #include "lost.h"
 
-#define USUAL_TIME UINT64_C(400000)
 #define STRETCHES_MAX ((size_t)1 << 16)
 #define FIRST_SHIFT 16
-#define WORDS_A_LOOK 2048 /* at the clock: some microseconds, */
-#define WORDS_A_BLOCK 8   /* and for a block in itself, */
-#define WORDS_A_ROOM 4    /* or where one may be */
+#define WORDS ((size_t)3 << 16) /* that are read at most: in some half a millisecond */
+#define WORDS_A_BLOCK 8         /* as which a block in itself counts, */
+#define ROOMS_A_WORD 4          /* and where one may be */
 #define PAGE ((uintptr_t)4096)
 #define STACK_MAX ((uintptr_t)1 << 20)
 #define ADDRESS_BITS (UINTPTR_MAX >> 16) /* some keep a type in the others */
-
-static _Atomic uint64_t search_time = USUAL_TIME;
-
-void stint_reports_set_search_time(uint64_t nanoseconds)
-{
-    atomic_store_explicit(&search_time, nanoseconds, memory_order_relaxed);
-}
 
 /* --- Finding an area. */
 
@@ -87,8 +77,7 @@ struct search {
     sti_report_show_fn *show;
     uint64_t *live; /* a bit for each block, and behind those */
     uint64_t *held; /* another one: something points to it */
-    uint64_t end;   /* by the clock */
-    size_t words;   /* until it is looked at again */
+    size_t words;   /* that may still be read */
 };
 
 static void set_bit(uint64_t *bits, size_t bit)
@@ -101,14 +90,11 @@ static size_t number_of(const struct sti_report_area *area, uintptr_t address)
     return area->first + (address - area->begin) / area->size;
 }
 
-static bool has_time(struct search *search, size_t words)
+/* By what is done and not by the clock: so the same is found in every run. */
+static bool may_go_on(struct search *search, size_t words)
 {
-    if (search->words > words) {
-        search->words -= words;
-        return true;
-    }
-    search->words = WORDS_A_LOOK;
-    return sti_clock_now() < search->end;
+    search->words -= words < search->words ? words : search->words;
+    return search->words > 0;
 }
 
 static void mark(struct search *search, uintptr_t word)
@@ -130,7 +116,7 @@ STI_CALLER_UNINSTRUMENTED static void read_words(struct search *search, const ui
     }
 }
 
-/* What lies before end is of use, too. False: time is up. */
+/* What lies before end is of use, too. False: that was enough. */
 static bool read_all(struct search *search, uintptr_t begin, size_t size, uintptr_t end)
 {
     bool goes_on = true;
@@ -146,7 +132,7 @@ static bool read_all(struct search *search, uintptr_t begin, size_t size, uintpt
         }
         begin += part;
         size -= part;
-        goes_on = has_time(search, part / sizeof *words + WORDS_A_BLOCK);
+        goes_on = may_go_on(search, part / sizeof *words + WORDS_A_BLOCK);
     }
     return goes_on;
 }
@@ -158,17 +144,17 @@ static bool go_to_area_of(struct search *search, uintptr_t block)
     if (area != NULL && block - area->begin < area->end - area->begin)
         return true;
     search->area = area = sti_report_area_around(&search->index, block);
-    return area == NULL || has_time(search, (area->end - area->begin) / area->size * WORDS_A_ROOM);
+    return area == NULL || may_go_on(search, (area->end - area->begin) / area->size / ROOMS_A_WORD);
 }
 
 static bool visit(void *block, void *argument)
 {
     struct search *search = argument;
     uintptr_t address = (uintptr_t)block;
-    bool has_more_time = go_to_area_of(search, address);
+    bool goes_on = go_to_area_of(search, address);
     const struct sti_report_area *area = search->area;
-    if (!has_more_time || area == NULL)
-        return has_more_time;
+    if (!goes_on || area == NULL)
+        return goes_on;
     set_bit(search->live, number_of(area, address));
     search->show(search->report, search->index.areas->view, area, address);
     bool is_read = read_all(search, address, area->size, area->end);
@@ -234,13 +220,8 @@ static void look(struct search *search, const struct sti_scope *scope, const str
 void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,
                        const struct sti_heap *singles, sti_report_show_fn *show)
 {
-    uint64_t begin = sti_clock_now();
-    uint64_t allowed = atomic_load_explicit(&search_time, memory_order_relaxed);
-    struct search search = { .report = report, .index = *index, .show = show, .words = WORDS_A_LOOK };
+    struct search search = { .report = report, .index = *index, .show = show, .words = WORDS };
     size_t words = index->areas->blocks / 64 + 1;
-    if (allowed == 0)
-        return;
-    search.end = begin + (allowed < UINT64_MAX - begin ? allowed : UINT64_MAX - begin);
     search.live = sti_process_calloc(2 * words, sizeof *search.live);
     if (search.live == NULL)
         return;

@@ -25,7 +25,7 @@ bool sti_report_areas_index(struct sti_report_index *index, const struct sti_rep
 const struct sti_report_area *sti_report_area_around(const struct sti_report_index *index, uintptr_t address);
 
 /* Look for blocks that no other one, and nothing on the scope's stack, points to; for no longer than is allowed. Each
- * live block that is come across is shown, as long as there is time. */
+ * live block that is come across is shown, until enough has been read. */
 typedef void sti_report_show_fn(struct stint_report *report, struct sti_report_view *view,
                                 const struct sti_report_area *area, uintptr_t block);
 void sti_report_search(struct stint_report *report, struct sti_scope *scope, const struct sti_report_index *index,

@@ -280,10 +280,8 @@ const char *sti_report_number(char *room, uint64_t number)
 
 /* --- The module's part. */
 
-STINT_API sti_report_writer_fn sti_report_writer;
-
-int sti_report_writer(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
-                      stint_report_kind kind)
+int sti_report_write_named(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                           stint_report_kind kind)
 {
     struct sti_symbols symbols;
     int error = sti_report_names_open(&symbols, report, demangle);

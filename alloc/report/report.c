@@ -4,9 +4,7 @@
  * thread. */
 #include "report.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <stint/account.h>
@@ -18,7 +16,6 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -28,7 +25,6 @@
 #include "alloc/charge/account.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/output.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/roots.h"
@@ -104,85 +100,33 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
     return 0;
 }
 
-/* A scope that has ended had its own; one that has the same place since is told by its has_report. */
-static bool is_of(const struct stint_report *report, const struct sti_scope *scope)
-{
-    return report->scope == scope && scope->has_report;
-}
-
-static bool is_free(const struct stint_report *report, const struct sti_thread *thread)
-{
-    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->below) {
-        if (is_of(report, scope))
-            return false;
-    }
-    return true;
-}
-
-static struct stint_report *find_free(const struct sti_thread *thread)
-{
-    struct stint_report *report = thread->reports;
-    while (report != NULL && !is_free(report, thread))
-        report = report->next;
-    return report;
-}
-
 /* What a task has locked is told from now on, not only that it has. */
 static void begin(struct stint_report *report, struct sti_scope *scope)
 {
-    report->scope = scope;
     report->cpu_begin = sti_processor_clock_about(&scope->thread->processor, sti_clock_now());
-    scope->has_report = true;
+    scope->report = report;
     if (sti_thread_metered != NULL && scope->thread->scope == scope && scope->thread->stopped == NULL)
         sti_hold_name_locks(scope);
 }
 
-static struct stint_report *begin_free(struct sti_thread *thread)
+static struct stint_report *take_or_make(struct sti_thread *thread, bool in_handler)
 {
-    struct stint_report *report = find_free(thread);
+    struct stint_report *report = thread->reports;
     if (report == NULL)
-        return NULL;
-    struct stint_report *next = report->next;
+        return sti_report_make(in_handler);
+    thread->reports = report->next;
     clear(report);
-    report->next = next;
-    return report;
-}
-
-static struct stint_report *begin_new(struct sti_thread *thread, bool in_handler)
-{
-    struct stint_report *report = sti_report_make(in_handler);
-    if (report == NULL)
-        return NULL;
-    report->next = thread->reports;
-    thread->reports = report;
     return report;
 }
 
 struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
 {
-    struct sti_thread *thread = scope->thread;
-    struct stint_report *report = thread->reports;
-    while (report != NULL && !is_of(report, scope))
-        report = report->next;
-    if (report != NULL)
-        return report;
-    report = begin_free(thread);
-    if (report == NULL)
-        report = begin_new(thread, in_handler);
+    if (scope->report != NULL)
+        return scope->report;
+    struct stint_report *report = take_or_make(scope->thread, in_handler);
     if (report != NULL)
         begin(report, scope);
     return report;
-}
-
-static void take_off(struct sti_thread *thread, struct stint_report *report)
-{
-    struct stint_report **link = &thread->reports;
-    while (*link != report)
-        link = &(*link)->next;
-    *link = report->next;
-    report->next = NULL;
-    report->scope->has_report = false;
-    report->scope = NULL;
 }
 
 /* --- Its end: with the task's. Thread of the scope, outside of it. */
@@ -244,9 +188,7 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
     report->usage = outcome->usage;
     if (options == NULL)
         return;
-    report->level = options->report;
     report->budget = options->budget;
-    report->on_interrupt = options->on_interrupt;
     report->is_named = options->name != NULL;
     copy_name(report->name, sizeof report->name, options->name);
     copy_name(report->account, sizeof report->account,
@@ -256,18 +198,11 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
 static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
 {
     sti_report_describe(report, scope->request->options, outcome);
-    report->level = sti_reporting_level(scope);
     if (scope->deadline != UINT64_MAX && scope->deadline > scope->start)
         report->deadline_ns = scope->deadline - scope->start;
     report->function = (uintptr_t)scope->request->fn + 1;
     merge_group(report, scope);
 }
-
-/* The reported options of a stint_run lie in this. */
-struct reported {
-    stint_options options;
-    struct stint_report *report;
-};
 
 static void note_end(struct sti_scope *scope, stint_outcome *outcome)
 {
@@ -275,18 +210,18 @@ static void note_end(struct sti_scope *scope, stint_outcome *outcome)
     const struct sti_scope_request *request = scope->request;
     scope->thread->reporting = NULL;
     describe(report, scope, outcome);
-    take_off(scope->thread, report);
-    if (request->tally != NULL)
-        taken_by(outcome, report);
+    scope->report = NULL;
+    if (request->report != NULL)
+        *request->report = report;
     else
-        ((struct reported *)(uintptr_t)request->options)->report = report;
+        taken_by(outcome, report);
 }
 
-/* What it has on its thread's list is the next scope's. A task of a pool is never left so. */
-static void note_abandoned(struct sti_scope *scope)
+static void give_back(struct sti_scope *scope)
 {
-    if (scope->request->tally == NULL)
-        ((struct reported *)(uintptr_t)scope->request->options)->options.flags &= ~STI_OPTIONS_REPORTED;
+    scope->report->next = scope->thread->reports;
+    scope->thread->reports = scope->report;
+    scope->report = NULL;
 }
 
 static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
@@ -322,7 +257,7 @@ void sti_report_start(void)
         .kept = note_kept,
         .begin_end = note_begin_of_end,
         .end = note_end,
-        .abandoned = note_abandoned,
+        .unread = give_back,
         .drop = sti_report_free,
         .end_thread = end_thread,
     };
@@ -347,23 +282,17 @@ void stint_report_release(stint_report *report)
         sti_report_free(report);
 }
 
-/* Its options are the run's alone: what they refer to is retained by stint_run. */
 int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
                        stint_report **report)
 {
-    struct reported reported = { .options = STINT_OPTIONS_INIT, .report = NULL };
+    static const stint_options no_limits = STINT_OPTIONS_INIT;
     stint_options room;
     int error = fn != NULL && outcome != NULL && report != NULL ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
-    if (options != NULL)
-        reported.options = *options;
     *report = NULL;
-    if (reported.options.report != STINT_REPORT_NONE)
-        reported.options.flags |= STI_OPTIONS_REPORTED;
-    error = sti_run_taken(fn, arg, &reported.options, outcome);
-    *report = reported.report;
-    if (error == 0 && reported.report == NULL && sti_thread_metered != NULL)
+    error = sti_run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, report);
+    if (error == 0 && *report == NULL && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
 }
@@ -371,8 +300,6 @@ int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, st
 /* --- The writing of a report. The formats for people and machines are in the module that writes profiles (names.h),
  * which is loaded when it is first needed; pprof's is that of a profile, which is made of the report here. Any thread,
  * one at a time. */
-
-#if STI_PROFILES
 
 /* --- A report as a profile. */
 
@@ -429,88 +356,29 @@ static int write_profile(const struct sti_profile_means *means, const struct sti
     return error;
 }
 
-/* --- The module's part. */
-
-/* Where the inner parts are linked into a program, so is the module. */
-extern sti_report_writer_fn sti_report_writer __attribute__((weak, visibility("hidden")));
-
-/* A link map is its object's handle, too. */
-static sti_report_writer_fn *find_writer(const struct sti_profile_means *means)
-{
-    Dl_info unused;
-    struct link_map *module = NULL;
-    sti_report_writer_fn *found = NULL;
-    if (&sti_report_writer != NULL)
-        return sti_report_writer;
-    if (dladdr1(means->writer, &unused, (void **)&module, RTLD_DL_LINKMAP) != 0 && module != NULL)
-        *(void **)&found = dlsym(module, STI_REPORT_WRITER);
-    return found;
-}
-
-static int write_kind(const struct sti_profile_means *means, const stint_report *report, FILE *stream,
-                      stint_report_kind kind)
-{
-    if (kind == STINT_REPORT_PPROF)
-        return write_profile(means, report, stream);
-    sti_report_writer_fn *writer = find_writer(means);
-    return writer != NULL ? writer(report, means->demangle, stream, kind) : ELIBACC;
-}
-
 /* --- One at a time, as profiles are: what looks names up is not made for more. */
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, const stint_report *report,
-                        stint_report_kind kind)
-{
-    if (!sti_output_open(output))
-        return ENOMEM;
-    return sti_output_close(output, write_kind(means, report, output->stream, kind));
-}
+struct wanted {
+    const stint_report *report;
+    stint_report_kind kind;
+};
 
-static int make(struct sti_output *output, const stint_report *report, stint_report_kind kind)
+static int make(const struct sti_profile_means *means, const void *arg, FILE *stream)
 {
-    struct sti_profile_means means;
-    int error = sti_profile_prepare(&means);
-    if (error != 0)
-        return error;
-    sti_plain_mutex_lock(&writing);
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = make_quietly(output, &means, report, kind);
-    sti_memprof_end_quiet(&quiet);
-    sti_plain_mutex_unlock(&writing);
-    return error;
+    const struct wanted *wanted = arg;
+    if (wanted->kind == STINT_REPORT_PPROF)
+        return write_profile(means, wanted->report, stream);
+    return means->writer->write_report(wanted->report, means->demangle, stream, wanted->kind);
 }
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
-    struct sti_output output;
     if (report == NULL || (unsigned)kind > STINT_REPORT_PPROF)
         return EINVAL;
-    if (sti_memprof_is_calling())
-        return EDEADLK;
     stint_mask();
-    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = make(&output, report, kind);
-    sti_thread_set_cancellation(cancellation);
-    if (error == 0)
-        return sti_output_write_and_unmask(&output, fd);
-    stint_unmask();
-    return error;
+    return sti_profile_output_and_unmask(fd, &writing, make, &(struct wanted){ .report = report, .kind = kind });
 }
-
-#else
-
-/* --- In place of it, where the libraries for it are missing (docs/profiling.md). */
-
-int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
-{
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    (void)fd;
-    return report == NULL || (unsigned)kind > STINT_REPORT_PPROF ? EINVAL : ENOTSUP;
-}
-
-#endif

@@ -10,11 +10,11 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/rollback/heap.h"
 #include "heap.h"
@@ -87,21 +87,13 @@ static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintpt
 }
 
 static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack, const struct sti_scope *scope,
-                                                 const struct sti_stopped *stopped)
+                                                 const struct sti_registers *stopped)
 {
     void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
     uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
-    struct sti_registers at;
-    if (stopped != NULL)
-        at = stopped->at;
-    else
-        __asm__ volatile("leaq 0f(%%rip), %0\n\t"
-                         "movq %%rsp, %1\n\t"
-                         "movq %%rbp, %2\n"
-                         "0:"
-                         : "=&r"(at.ip), "=&r"(at.sp), "=&r"(at.bp));
+    struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
-    size_t length = sti_stopped_callstack(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
+    size_t length = sti_callstack_of(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
     if (length > 0)
         frames[0] = (char *)frames[0] + 1;
     stack->begin = at.sp;
@@ -177,7 +169,7 @@ static void publish(const struct sti_scope *scope)
 
 void sti_report_note_trip(struct sti_scope *scope)
 {
-    const struct sti_stopped *stopped = scope->thread->stopped;
+    const struct sti_registers *stopped = scope->thread->stopped;
     if (scope->tripped == STINT_REASON_OUTER)
         return;
     if (scope->is_subtask) {
@@ -213,21 +205,22 @@ static uintptr_t object_held(const struct sti_scope *innermost)
 }
 
 /* Of the innermost frames that may not be left, in a row, the outermost: it is what the task's code has called. */
-static uintptr_t protected_frame(const struct sti_report_stack *stack)
+static uintptr_t awaited_frame(const struct sti_report_stack *stack, enum sti_left way)
 {
+    struct sti_caller_module last = { .size = 0 };
     uintptr_t found = 0;
     for (size_t i = 0; i < stack->length; i++) {
-        bool is_protected = sti_caller_is_protected_further_out(stack->frames[i] - 1);
-        if (!is_protected && found != 0)
+        bool may_be_left = sti_module_may_be_left(stack->frames[i] - 1, way, &last);
+        if (may_be_left && found != 0)
             break;
-        if (is_protected)
+        if (!may_be_left)
             found = stack->frames[i];
     }
     return found;
 }
 
 static uintptr_t what_holds(const struct sti_scope *innermost, stint_deferral rule,
-                            const struct sti_report_stack *stack)
+                            const struct sti_report_stack *stack, const struct sti_registers *stopped)
 {
     switch (rule) {
     case STINT_DEFERRAL_LOCK:
@@ -235,7 +228,7 @@ static uintptr_t what_holds(const struct sti_scope *innermost, stint_deferral ru
     case STINT_DEFERRAL_STATIC:
         return object_held(innermost);
     case STINT_DEFERRAL_FRAME:
-        return protected_frame(stack);
+        return awaited_frame(stack, sti_verdict_way(innermost, stopped));
     default:
         return 0;
     }
@@ -256,7 +249,7 @@ static struct sti_report_wait *wait_for(struct stint_report *report, stint_defer
 
 /* Another thread's trip is found here first. */
 static void note_wait(struct stint_report *report, struct sti_scope *scope, stint_deferral rule, const void *culprit,
-                      const struct sti_stopped *stopped)
+                      const struct sti_registers *stopped)
 {
     struct sti_report_wait *wait = wait_for(report, rule);
     report->has_waited = true;
@@ -264,7 +257,7 @@ static void note_wait(struct stint_report *report, struct sti_scope *scope, stin
         return;
     struct sti_report_stack *stack = report->tripped.length > 0 ? &report->delivered : &report->tripped;
     take_stack(stack, scope, stopped);
-    wait->at = culprit != NULL ? (uintptr_t)culprit : what_holds(scope->thread->scope, rule, stack);
+    wait->at = culprit != NULL ? (uintptr_t)culprit : what_holds(scope->thread->scope, rule, stack, stopped);
 }
 
 static bool is_told(const struct sti_scope *scope)
@@ -274,7 +267,7 @@ static bool is_told(const struct sti_scope *scope)
 }
 
 void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                              const struct sti_stopped *stopped)
+                              const struct sti_registers *stopped)
 {
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
@@ -284,7 +277,7 @@ void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, co
 }
 
 /* Where it has not waited, it is where it was tripped. */
-static void note_its_delivery(struct stint_report *report, struct sti_scope *scope, const struct sti_stopped *stopped)
+static void note_its_delivery(struct stint_report *report, struct sti_scope *scope, const struct sti_registers *stopped)
 {
     report->is_delivered = true;
     if (report->tripped.length == 0)
@@ -295,7 +288,7 @@ static void note_its_delivery(struct stint_report *report, struct sti_scope *sco
         sti_report_take_heap(report, scope);
 }
 
-void sti_report_note_delivery(struct sti_thread *thread, const struct sti_stopped *stopped)
+void sti_report_note_delivery(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task has opened: handles of libc, which a rollback closes, and descriptors, which are audited. */
+ * What a task has opened: handles of libc, which a rollback closes. */
 #ifndef STI_ALLOC_ROLLBACK_HANDLE_H
 #define STI_ALLOC_ROLLBACK_HANDLE_H
 
@@ -81,21 +81,5 @@ void sti_handles_end_thread(const struct sti_thread *thread);
 
 /* From one list to another, whose scope this is; NULL: a group's, to which any thread of it may move at any time. */
 void sti_handles_move(struct sti_handle **from, struct sti_handle **to, struct sti_scope *scope);
-
-/* --- The audit of descriptors; include/stint/fd.h says what it is for. Thread of the scope only. --- */
-
-struct sti_open_fds;
-
-/* List those that are open. NULL: they cannot be read, or no memory. */
-struct sti_open_fds *sti_open_fds_list(void);
-
-/* The task has opened this one itself: that is told with it. */
-void sti_open_fds_note_own(struct sti_open_fds *list, int descriptor);
-
-/* How many are open now and not on the list; each is reported under the name of the task. 0 for NULL. Outside of the
- * scope. */
-uint64_t sti_open_fds_left(const struct sti_open_fds *before, const char *task);
-
-void sti_open_fds_free(struct sti_open_fds *list);
 
 #endif

@@ -155,47 +155,6 @@ static size_t held_with_pages(const struct sti_heap *heap)
     return size.pages > size.held ? size.pages : size.held;
 }
 
-void sti_heap_note_left(struct sti_heap *list)
-{
-    for (; list != NULL; list = list->next)
-        list->left = held_with_pages(list);
-}
-
-void sti_heap_complete_counts(const struct sti_heap *list)
-{
-    for (; list != NULL; list = list->next)
-        sti_heap_pages(list);
-}
-
-static bool has_pages(const struct sti_heap *heap)
-{
-    return sti_heap_pages(heap).now != 0;
-}
-
-size_t sti_heap_list_left(const struct sti_heap *list)
-{
-    size_t left = 0;
-    for (; list != NULL; list = list->next)
-        left += has_pages(list) ? list->left : 0;
-    return left;
-}
-
-struct sti_heap *sti_heap_retire_left(struct sti_thread *thread, struct sti_heap *list)
-{
-    struct sti_heap **link = &list;
-    while (*link != NULL) {
-        struct sti_heap *heap = *link;
-        if (has_pages(heap)) {
-            link = &heap->next;
-        } else {
-            *link = heap->next;
-            heap->may_give_up = true;
-            sti_retired_put(thread, heap);
-        }
-    }
-    return list;
-}
-
 static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *scope)
 {
     size_t held = scope->young.held + sti_mapped_held(scope->mapped);

@@ -42,7 +42,6 @@ struct sti_heap {
     bool is_mapped;                /* mappings: mapping.h; */
     bool is_opaque;                /* there is nothing in them that could point anywhere */
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
-    size_t left;                   /* bytes that a thread of a task which has ended left in it */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
     uint64_t forks;                /* that led to the process when it was taken: free.h */
     struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
@@ -83,15 +82,6 @@ size_t sti_heap_bytes(const struct sti_heap *heap);
 
 /* Bytes in live blocks of a list of heaps that no scope has now, once what others have freed has been taken in. */
 size_t sti_heap_list_held(const struct sti_heap *list);
-
-/* The heaps' thread, in no scope of theirs any more, is about to end: note what it leaves in each; and, as the last
- * that it does with them, have mimalloc's counts of them complete. Then, any thread that has them for itself: the
- * bytes, of which there are none where mimalloc counts no page; and the rest of the list without such heaps, which are
- * retired here. */
-void sti_heap_note_left(struct sti_heap *list);
-void sti_heap_complete_counts(const struct sti_heap *list);
-size_t sti_heap_list_left(const struct sti_heap *list);
-struct sti_heap *sti_heap_retire_left(struct sti_thread *thread, struct sti_heap *list);
 
 /* Before a limit is called passed: take in what other threads have freed, let go of heaps that have become empty, and
  * find out which young blocks live. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Overrides of what opens and closes handles of libc, and of semaphores. Any thread. */
+ * Overrides of what opens and closes handles of libc. Any thread. */
 #undef _FILE_OFFSET_BITS
 
 #include <dirent.h>
@@ -30,9 +30,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
-#include "descriptor.h"
 #include "handle.h"
-#include "semaphore.h"
 
 /* --- Overrides of what opens and closes those of libc's handles that are no streams, so that a rollback closes what a
  * task left open (handle.h). Any thread.
@@ -55,6 +53,7 @@
 
 /* X(name, type, what is returned) */
 #define CLOSING_FUNCTIONS(X)                                                                                           \
+    X(closedir, DIR *, int)                                                                                            \
     X(fts_close, FTS *, int)                                                                                           \
     X(fts64_close, FTS64 *, int)                                                                                       \
     X(iconv_close, iconv_t, int)                                                                                       \
@@ -96,26 +95,6 @@ static bool is_open(const void *handle)
 }
 
 CLOSING_FUNCTIONS(CLOSING)
-
-STINT_API int closedir(DIR *directory);
-
-/* With a descriptor, which libc closes itself. */
-int closedir(DIR *directory)
-{
-    STI_LIBC_FUNCTION(closedir)
-    sti_handle_forget(directory);
-    if (sti_mapping_any())
-        sti_descriptor_forget(dirfd(directory));
-    return plain(directory);
-}
-
-static void close_by_closedir(void *directory, void *unused)
-{
-    (void)unused;
-    closedir(directory);
-}
-
-static const struct sti_handle_kind of_closedir = { .close = close_by_closedir };
 
 OPENING_FUNCTIONS(OPENING)
 
@@ -378,42 +357,10 @@ int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
     return plain(actions);
 }
 
-/* --- Overrides of POSIX semaphores, so that no task is interrupted while it holds one. One that begins above 0 is a
- * lock, or counts things to be had: a waiter posts it again. One that begins at 0 tells of an event, and a waiter for
- * that holds nothing. So those that begin above 0 are marked, in bytes of the structure that libc leaves alone. (The
- * waits for one are scope/override_wait.c's.) Any thread; to post one, in signal handlers too. */
+/* --- POSIX semaphores that have names. Any thread. --- */
 
-STINT_API int sem_init(sem_t *semaphore, int shared, unsigned value);
 STINT_API sem_t *sem_open(const char *name, int flags, ...);
 STINT_API int sem_close(sem_t *semaphore);
-STINT_API int sem_trywait(sem_t *semaphore);
-STINT_API int sem_post(sem_t *semaphore);
-
-#define MARK UINT64_C(0x6b636f6c746e6974)
-#define MARK_AT 24 /* libc's own part of it is 16 bytes */
-_Static_assert(sizeof(sem_t) == MARK_AT + sizeof(uint64_t), "the mark is its end");
-
-static void mark(sem_t *semaphore, bool is_lock)
-{
-    const uint64_t value = is_lock ? MARK : 0;
-    memcpy((char *)semaphore + MARK_AT, &value, sizeof value);
-}
-
-static bool is_lock(const sem_t *semaphore)
-{
-    uint64_t value;
-    memcpy(&value, (const char *)semaphore + MARK_AT, sizeof value);
-    return value == MARK;
-}
-
-int sem_init(sem_t *semaphore, int shared, unsigned value)
-{
-    STI_LIBC_FUNCTION(sem_init)
-    int result = plain(semaphore, shared, value);
-    if (result == 0)
-        mark(semaphore, value > 0);
-    return result;
-}
 
 static void close_semaphore(void *semaphore, void *unused)
 {
@@ -421,7 +368,6 @@ static void close_semaphore(void *semaphore, void *unused)
     sem_close(semaphore);
 }
 
-/* Its maker and its finder call it with the same value. */
 sem_t *sem_open(const char *name, int flags, ...)
 {
     STI_LIBC_FUNCTION(sem_open)
@@ -438,8 +384,6 @@ sem_t *sem_open(const char *name, int flags, ...)
     sem_t *semaphore = plain(name, flags, mode, value);
     if (semaphore == SEM_FAILED)
         return semaphore;
-    if (value > 0)
-        mark(semaphore, true);
     sti_handle_add(semaphore, &kind, NULL, 0);
     return semaphore;
 }
@@ -449,33 +393,4 @@ int sem_close(sem_t *semaphore)
     STI_LIBC_FUNCTION(sem_close)
     sti_handle_forget(semaphore);
     return plain(semaphore);
-}
-
-/* Where there is no more room for its name, it is not held: it could not be found again. */
-void sti_semaphore_note_taken(const sem_t *semaphore)
-{
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL && is_lock(semaphore) && thread->scope->holds.named < STI_HOLD_REMEMBERED)
-        sti_scope_take_hold(thread->scope, sti_hold_of_kind(semaphore, STI_HOLD_SEMAPHORE));
-}
-
-int sem_trywait(sem_t *semaphore)
-{
-    STI_LIBC_FUNCTION(sem_trywait)
-    int result = plain(semaphore);
-    if (result == 0)
-        sti_semaphore_note_taken(semaphore);
-    return result;
-}
-
-/* It may be gone when it has been posted. */
-int sem_post(sem_t *semaphore)
-{
-    STI_LIBC_FUNCTION(sem_post)
-    struct sti_thread *thread = sti_thread_metered;
-    bool releases = thread != NULL && is_lock(semaphore);
-    int result = plain(semaphore);
-    if (releases && result == 0)
-        sti_hold_release_named(thread->scope, sti_hold_of_kind(semaphore, STI_HOLD_SEMAPHORE));
-    return result;
 }

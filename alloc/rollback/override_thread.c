@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Overrides of what makes child processes, and of what changes a thread's state and its specific values. (What makes
- * threads is scope/override_wait.c's.) Any thread. */
+ * Overrides of what starts threads and programs, and of what changes a thread's state and its specific values. Any
+ * thread. */
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
@@ -26,8 +26,55 @@
 #include "kept.h"
 #include "thread_state.h"
 
-/* --- The end of threads: mimalloc takes locks there that it does not look after at a fork(2), so none happens
- * meanwhile (process.h). It does so in the destructor of a key, which is wrapped. Any thread. */
+/* --- The start of threads. A thread of the program meets mimalloc before its function is called and not at its first
+ * block: mimalloc takes locks there that it does not look after at a fork(2), so it does so while none happens
+ * (process.h). Threads that libc starts for itself (timers, aio) meet mimalloc at their first block all the same. A
+ * thread is nobody's, whoever has started it. */
+
+STINT_API int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg);
+STINT_API int thrd_create(thrd_t *thread, thrd_start_t function, void *arg);
+
+/* What a thread is to run: one of the two functions, with this. */
+struct start {
+    void *(*function)(void *arg);
+    thrd_start_t c11_function;
+    void *arg;
+};
+
+static void *begin(void *argument)
+{
+    const struct start start = *(struct start *)argument;
+    sti_process_free(argument);
+    sti_thread_begin();
+    return start.function != NULL ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
+}
+
+static int create(pthread_t *thread, const pthread_attr_t *attributes, const struct start *wanted)
+{
+    STI_LIBC_FUNCTION(pthread_create)
+    struct start *start = sti_process_malloc(sizeof *start);
+    if (start == NULL)
+        return EAGAIN;
+    *start = *wanted;
+    int error = plain(thread, attributes, begin, start);
+    if (error != 0)
+        sti_process_free(start);
+    return error;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg)
+{
+    return create(thread, attributes, &(struct start){ .function = function, .arg = arg });
+}
+
+/* glibc's thrd_t is a pthread_t, and its thrd_join takes the result as it is made here. */
+int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
+{
+    int error = create(thread, NULL, &(struct start){ .c11_function = function, .arg = arg });
+    return error == 0 ? thrd_success : error == ENOMEM ? thrd_nomem : thrd_error;
+}
+
+/* --- The end of threads: mimalloc takes locks there, too. It does so in the destructor of a key, which is wrapped. */
 
 STINT_API int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value));
 

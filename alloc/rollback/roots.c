@@ -404,13 +404,13 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
 /* --- Telling the user of roots that keep a heap, once a root. Any thread; one at a time. --- */
 
 #define REMEMBERED 256
+#define TOO_MUCH ((size_t)64 << 20)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_root_report_fn *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];
 static size_t told_count;
-static size_t limit = (size_t)64 << 20;
 static size_t said; /* the bytes that were too many the last time it was said; 0: they were not */
 
 void stint_roots_set_report(stint_root_report_fn *report, void *arg)
@@ -449,20 +449,12 @@ static bool first_time(const struct sti_root *root)
     return true;
 }
 
-void stint_roots_set_kept_limit(size_t bytes)
-{
-    pthread_mutex_lock(&lock);
-    limit = bytes;
-    said = 0;
-    pthread_mutex_unlock(&lock);
-}
-
 /* With the lock. */
 static bool must_say_too_much(size_t all)
 {
-    if (all <= limit)
+    if (all <= TOO_MUCH)
         said = 0;
-    bool must = all > limit && all / 2 >= said;
+    bool must = all > TOO_MUCH && all / 2 >= said;
     if (must)
         said = all;
     return must;
@@ -473,7 +465,7 @@ void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, cons
     pthread_mutex_lock(&lock);
     stint_root_report_fn *function = report_function;
     void *argument = report_argument;
-    bool too_much = all > limit;
+    bool too_much = all > TOO_MUCH;
     bool must = must_say_too_much(all);
     bool tell = function != NULL && (first_time(root) || must);
     pthread_mutex_unlock(&lock);

@@ -28,17 +28,14 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/pages.h"
 #include "alloc/rollback/thread_state.h"
 #include "context.h"
-#include "joined_thread.h"
 #include "run.h"
 #include "share.h"
 #include "subtask.h"
@@ -49,13 +46,12 @@ int sti_options_look(const stint_options *options)
 {
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
-        (unsigned)options->threads > (unsigned)STINT_THREADS_REFUSED ||
         (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
         !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
-    return STI_OVERRIDES || options->threads == STINT_THREADS_FREE ? 0 : ENOTSUP;
+    return 0;
 }
 
 int sti_scope_begin_preemption(struct sti_scope *scope)
@@ -107,11 +103,11 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->refused = false;
-    scope->has_report = false;
-    scope->never_began = false;
+    scope->report = NULL;
+    scope->is_unheard = false;
     scope->masks = 0;
-    scope->met.left = 0;
-    scope->met.again = false;
+    scope->walk_at = 0;
+    scope->walk_gap = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
@@ -136,7 +132,6 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->handles = NULL;
     scope->specifics = NULL;
     scope->thread_state = NULL;
-    scope->descriptors = NULL;
     scope->payload = NULL;
 }
 
@@ -206,8 +201,6 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
             return error;
         }
     }
-    if (options->audit_fds)
-        scope->descriptors = sti_open_fds_list();
     sti_hold_begin(scope);
     thread->scope = scope;
     if (options->wipe)
@@ -239,6 +232,7 @@ void sti_scope_leave(struct sti_scope *scope)
 
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
+    sti_reporting_ended(scope);
     if (sti_scope_has_limit_of_time(scope) || thread->hides_deadlines)
         sti_next_deadline_renew(thread, scope->below);
     sti_hold_hand_down(scope);
@@ -299,7 +293,6 @@ static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread,
     sti_thread_state_rollback(scope);
     bool scanned = sti_handles_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
-    sti_descriptors_rollback(scope->mapped, scope->descriptors);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
     return scanned;
 }
@@ -342,22 +335,6 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
     sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
 }
 
-/* What other threads of the task have come to is its own. True: there were some that it had started. */
-static __attribute__((noinline)) bool close_group(struct sti_scope *scope, int *code, uint64_t cpu,
-                                                  stint_outcome *outcome)
-{
-    bool had_threads = sti_joined_await(scope, *code != 0 && scope->tripped == STINT_REASON_NONE);
-    sti_group_close(scope, cpu);
-    if (had_threads)
-        sti_joined_reap(scope, *code != 0 || scope->tripped != STINT_REASON_NONE);
-    const struct sti_group *group = scope->share->group;
-    if (scope->tripped == STINT_REASON_EXCEPTION && group->thrown_error != 0 && *code == 0) {
-        *code = group->thrown_error;
-        memcpy(outcome->message, group->thrown, sizeof outcome->message);
-    }
-    return had_threads;
-}
-
 /* End the thread's innermost scope and make the one below it current again. */
 static void close_scope(struct sti_thread *thread, int code, void *value, const struct sti_scope_request *request,
                         stint_outcome *outcome)
@@ -368,8 +345,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     sti_interrupt_look_again(scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
-    if (scope->share != NULL && close_group(scope, &code, cpu, outcome))
-        end = scope->untimed ? start : now_but_not_before(thread, start);
+    if (scope->share != NULL)
+        sti_group_close(scope, cpu);
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_FAILED && code == 0)
@@ -418,15 +395,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         const char *name = request->options->name;
         outcome->usage.kept =
             sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : roll_back(thread, scope, name);
-        outcome->usage.open_fds = sti_open_fds_left(scope->descriptors, request->options->name);
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
         outcome->usage.kept += sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
-    if (scope->descriptors != NULL)
-        sti_open_fds_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
@@ -440,16 +414,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
 static void abandon_scope(struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
-    if (scope->is_subtask == STI_SUBTASK_THREAD) {
-        sti_joined_leave(scope);
-        return;
-    }
     const struct sti_scope_request *request = scope->request;
     stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
     stint_account *account = request->options->account;
     stint_context *context = request->options->context;
     stint_outcome unheard;
-    sti_reporting_abandoned(scope);
+    scope->is_unheard = true;
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
@@ -494,7 +464,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (scope.tripped == STINT_REASON_NONE)
         sti_scope_land(&scope, request->fn, request->arg, &landed);
     else
-        scope.never_began = true;
+        scope.is_unheard = true;
     if (sti_process_is_partial())
         return ENOTSUP;
     close_scope(thread, landed.code, landed.value, request, outcome);

@@ -9,14 +9,8 @@
  *                                           takes it out, does that, and frees it
  *   OPEN ----> ABANDONED                    by the share's thread, which ends, and has taken the heaps out; the task's
  *                                           thread frees it when it comes to decide
- *   OPEN <---> ORPHANED                     by the share's thread, which ends and was the task's (joined_thread.h); and
- *                                           back by the next such thread, if nothing is left there, or for a moment by
- *                                           one that measures what is. What is left in the end the task's thread takes
- *                                           over, as it waits for the ends of all such threads
  *
- * Whoever takes an orphaned one, by a compare-and-swap too, has it for itself until it puts it back (release), or ends.
- *
- * The first two are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
+ * Both are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
  * what the other had written. A thread that ends and finds its share decided waits for the mail: it is a few
  * instructions away. In the child of a fork(2) that came between, it never comes: a share from before that, decided and
  * not in the mail, is carried out without.
@@ -43,13 +37,11 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
-#include "alloc/rollback/pages.h"
 #include "alloc/rollback/retired.h"
 #include "alloc/rollback/thread_state.h"
 
@@ -73,33 +65,11 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     return share;
 }
 
-/* Of a thread that has ended: so a task has no more of them than threads at a time, and those that left something. */
-static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread *thread)
-{
-    struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (!sti_share_change_state(share, STI_SHARE_ORPHANED, STI_SHARE_OPEN))
-            continue;
-        share->heaps = sti_heap_retire_left(thread, share->heaps);
-        if (share->heaps == NULL && sti_mapped_is_empty(share->mapped))
-            break;
-        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
-    }
-    if (share == NULL)
-        return NULL;
-    share->thread = thread;
-    share->next_of_thread = thread->shares;
-    thread->shares = share;
-    return share;
-}
-
 struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread)
 {
     struct sti_share *share = thread->shares;
     while (share != NULL && (share->group != group || share->runs))
         share = share->next_of_thread;
-    if (share == NULL)
-        share = reuse_share(group, thread);
     if (share == NULL)
         share = make_share(group, thread);
     if (share != NULL)
@@ -134,15 +104,20 @@ static void discard(struct sti_share *share)
     sti_process_free(share);
 }
 
+/* False: the other side was first. */
+static bool decide(struct sti_share *share, int state)
+{
+    int open = STI_SHARE_OPEN;
+    return atomic_compare_exchange_strong_explicit(&share->state, &open, state, memory_order_acq_rel,
+                                                   memory_order_acquire);
+}
+
 void sti_share_decide(struct sti_group *group, bool commits)
 {
     struct sti_share *share = atomic_exchange_explicit(&group->shares, NULL, memory_order_acquire);
     while (share != NULL) {
         struct sti_share *next = share->next;
-        int open = STI_SHARE_OPEN;
-        if (atomic_compare_exchange_strong_explicit(&share->state, &open,
-                                                    commits ? STI_SHARE_COMMITTED : STI_SHARE_ROLLED_BACK,
-                                                    memory_order_acq_rel, memory_order_acquire)) {
+        if (decide(share, commits ? STI_SHARE_COMMITTED : STI_SHARE_ROLLED_BACK)) {
             send(share);
         } else {
             atomic_fetch_add_explicit(&group->kept, commits ? 0 : share->held, memory_order_relaxed);
@@ -168,7 +143,6 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
         sti_heap_commit(thread, share->heaps);
     } else {
         sti_protections_rollback(share->mapped);
-        sti_descriptors_rollback(share->mapped, NULL);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->task, false);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
@@ -189,41 +163,13 @@ void sti_share_collect(struct sti_thread *thread)
     }
 }
 
-static void take_over(struct sti_share *share, struct sti_scope *scope)
-{
-    while (share->heaps != NULL) {
-        struct sti_heap *heap = share->heaps;
-        share->heaps = heap->next;
-        heap->theap = sti_backend_heap_theap(heap->backend);
-        heap->may_give_up = true;
-        heap->next = scope->heaps;
-        scope->heaps = heap;
-    }
-    sti_mapped_commit(&share->mapped, &scope->mapped);
-    share->held = 0;
-}
-
-void sti_share_adopt(struct sti_scope *scope)
-{
-    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (atomic_load_explicit(&share->state, memory_order_acquire) == STI_SHARE_ORPHANED)
-            take_over(share, scope);
-    }
-}
-
 /* False: it is decided, and in the mail or about to be. */
 static bool abandon(struct sti_thread *thread, struct sti_share *share)
 {
-    if (share->is_threads) {
-        sti_heap_complete_counts(share->heaps);
-        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
-        return true;
-    }
     struct sti_heap *heaps = share->heaps;
     struct sti_mapped *mapped = share->mapped;
     share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
-    if (!sti_share_change_state(share, STI_SHARE_OPEN, STI_SHARE_ABANDONED))
+    if (!decide(share, STI_SHARE_ABANDONED))
         return false;
     sti_mapped_commit(&mapped, NULL);
     sti_heap_commit(thread, heaps);

@@ -11,7 +11,6 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 
 /* --- Tokens. Any thread; setting and reading one also from signal handlers.
  *
@@ -100,7 +99,6 @@ static int make(const stint_token *token, struct sti_token_fd **result)
     made->watch.look = look_at_token;
     made->token = token;
     made->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sti_descriptor_forget(made->descriptor); /* the token's, not the task's that asks for it */
     int error = made->descriptor < 0 ? errno : sti_watch_begin(&made->watch, STI_WATCH_NEVER);
     if (error != 0) {
         if (made->descriptor >= 0)

@@ -275,7 +275,7 @@ static struct sti_line_turn *take_line(struct sti_expired *expired)
 {
     pthread_mutex_lock(&expired->lock);
     while (expired->first == NULL && !expired->ending)
-        sti_plain_cond_wait(&expired->changed, &expired->lock);
+        pthread_cond_wait(&expired->changed, &expired->lock);
     struct sti_line_turn *line = expired->first;
     expired->first = NULL;
     pthread_mutex_unlock(&expired->lock);

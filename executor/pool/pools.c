@@ -134,13 +134,13 @@ void sti_pools_fill(void)
 }
 
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
-static void wake_idle(uint32_t round)
+static void wake_idle(void)
 {
     if (sti_plain_mutex_trylock(&lock) != 0)
         return;
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         for (unsigned i = 0; i < sti_pool_slots(pool); i++)
-            sti_idle_ask(&pool->workers[i], round);
+            sti_idle_ask(&pool->workers[i]);
     }
     sti_plain_mutex_unlock(&lock);
 }

@@ -329,7 +329,7 @@ static void await(sti_task *task)
     sti_continuation_add(&farewell.continuation);
     sti_plain_mutex_lock(&farewell.lock);
     while (!farewell.done)
-        sti_plain_cond_wait(&farewell.told, &farewell.lock);
+        pthread_cond_wait(&farewell.told, &farewell.lock);
     sti_plain_mutex_unlock(&farewell.lock);
     pthread_mutex_destroy(&farewell.lock);
     pthread_cond_destroy(&farewell.told);

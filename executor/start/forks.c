@@ -20,7 +20,6 @@
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/trace/trace.h"
@@ -50,7 +49,6 @@ static const struct row {
     { .name = "Memprof", .child = sti_memprof_in_child },
     { .name = "the profile", .child = sti_profile_in_child },
     { .name = "the trace", .child = sti_trace_in_child },
-    { .name = "the process that owns descriptors", .child = sti_descriptor_note_process },
     { .name = "heaps in quarantine", .child = sti_quarantine_in_child },
     { "walls", sti_walls_before_fork, sti_walls_after_fork, sti_walls_in_child },
 };

@@ -17,12 +17,12 @@
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/override_lock.h"
+#include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
@@ -53,6 +53,7 @@ __attribute__((constructor(101))) static void start(void)
     /* Modules: what is loaded, and whose functions the program calls. */
     sti_caller_start();
     sti_lasting_start();
+    sti_verdict_ask_environment();
 #if STI_OVERRIDES
     sti_link_start();
     sti_override_mapping_start();
@@ -68,7 +69,6 @@ __attribute__((constructor(101))) static void start(void)
 
     sti_label_start();
     sti_watch_start();
-    sti_descriptor_note_process();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 
     sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */

@@ -28,7 +28,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/rollback/descriptor.h"
 #include "completions.h"
 #include "continuation.h"
 
@@ -182,7 +181,6 @@ int stint_completions_create(stint_completions **queue)
     if (created == NULL)
         return ENOMEM;
     created->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sti_descriptor_forget(created->descriptor); /* the queue's, not the task's that makes it */
     if (created->descriptor < 0) {
         int error = errno;
         sti_process_free(created);

@@ -23,7 +23,6 @@ void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage)
     sum->samples += usage->samples;
     sum->deferred += usage->deferred;
     sum->kept += usage->kept;
-    sum->open_fds += usage->open_fds;
     sum->committed += usage->committed;
     sum->cpu_ns += usage->cpu_ns;
     sum->peak = usage->peak > sum->peak ? usage->peak : sum->peak;

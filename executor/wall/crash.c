@@ -2,7 +2,7 @@
  *
  * What a child takes down as it crashes; see crash.h. In a child, but for the list of modules, which the template
  * makes; the handler on any thread of it, in any state: it allocates nothing, takes no lock, and reads no memory that
- * might not be there but by sti_stopped_word. If it makes a fault all the same, the process ends by the first signal,
+ * might not be there but by sti_walk_word. If it makes a fault all the same, the process ends by the first signal,
  * and the record has what was written until then. */
 #include "crash.h"
 
@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/fault.h"
@@ -154,12 +154,12 @@ static size_t walk(struct sti_registers at, void **frames)
 {
     uintptr_t tops[WALKED];
     uintptr_t caller;
-    if (is_code(at.ip) || !sti_stopped_word(at.sp, &caller) || !is_code(caller))
-        return sti_stopped_callstack(at, 0, frames, tops, WALKED);
+    if (is_code(at.ip) || !sti_walk_word(at.sp, &caller) || !is_code(caller))
+        return sti_callstack_of(at, 0, frames, tops, WALKED);
     frames[0] = (void *)at.ip;
     /* As of the call itself, which the one before a return address is. */
     const struct sti_registers before = { .ip = caller - 1, .sp = at.sp + sizeof caller, .bp = at.bp };
-    size_t length = sti_stopped_callstack(before, 0, frames + 1, tops, WALKED - 1);
+    size_t length = sti_callstack_of(before, 0, frames + 1, tops, WALKED - 1);
     frames[1] = (void *)caller;
     return 1 + length;
 }

@@ -27,7 +27,7 @@
 #include "alloc/charge/label.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/report/adopt.h"
+#include "alloc/report/report.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "crash_report.h"
@@ -714,7 +714,9 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
 static void finish_report(struct sti_walled *walled)
 {
     sti_task *task = &walled->task;
-    if (task->outcome.status != STINT_OK && walled->report == NULL && report_level(walled) != STINT_REPORT_NONE)
+    if (walled->report != NULL)
+        sti_report_describe(walled->report, &task->options, &task->outcome);
+    else if (task->outcome.status != STINT_OK && report_level(walled) != STINT_REPORT_NONE)
         walled->report =
             sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);

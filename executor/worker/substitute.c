@@ -348,30 +348,29 @@ uint32_t sti_idle_calls(const struct sti_worker *worker)
     return atomic_load_explicit(&worker->calls, memory_order_acquire);
 }
 
-static uint32_t take_asked(struct sti_worker *worker)
+static bool take_asked(struct sti_worker *worker)
 {
-    return atomic_exchange_explicit(&worker->asked, 0, memory_order_seq_cst);
+    return atomic_exchange_explicit(&worker->asked, false, memory_order_seq_cst);
 }
 
 void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
 {
     uint64_t long_idle = sti_deadline_after(LONG_IDLE_NS);
-    uint32_t round;
     atomic_store_explicit(&worker->idle, true, memory_order_relaxed);
     for (;;) {
         uint32_t value = sti_event_value(&worker->wake);
         if (sti_idle_calls(worker) != calls)
             break;
-        if ((round = take_asked(worker)) != 0) {
+        if (take_asked(worker)) {
             sti_give_back();
-            sti_give_back_answer(round);
+            sti_give_back_answer();
         } else if (!sti_event_wait(&worker->wake, value, long_idle)) {
             long_idle = sti_give_back() ? sti_deadline_after(AGAIN_NS) : STI_NEVER;
         }
     }
     atomic_store_explicit(&worker->idle, false, memory_order_seq_cst);
-    if ((round = take_asked(worker)) != 0)
-        sti_give_back_answer(round);
+    if (take_asked(worker))
+        sti_give_back_answer();
 }
 
 void sti_idle_call(struct sti_worker *worker)
@@ -380,15 +379,16 @@ void sti_idle_call(struct sti_worker *worker)
     sti_event_signal(&worker->wake);
 }
 
-void sti_idle_ask(struct sti_worker *worker, uint32_t round)
+void sti_idle_ask(struct sti_worker *worker)
 {
     if (!atomic_load_explicit(&worker->idle, memory_order_relaxed))
         return;
     sti_give_back_count();
-    atomic_store_explicit(&worker->asked, round, memory_order_seq_cst);
+    if (atomic_exchange_explicit(&worker->asked, true, memory_order_seq_cst))
+        sti_give_back_answer(); /* it had been asked already, and answers once */
     sti_event_signal(&worker->wake);
-    if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) && (round = take_asked(worker)) != 0)
-        sti_give_back_answer(round);
+    if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) && take_asked(worker))
+        sti_give_back_answer();
 }
 
 /* --- What a worker's thread has. --- */

@@ -114,13 +114,13 @@ void sti_substitute_leave(struct sti_worker *worker);
  * can give that back.
  *
  *   caller  calls + 1 (release), signal the event
- *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back
- *   worker  idle = true; value of the event (acquire); calls as before, and asked is 0? then wait for another value
+ *   asker   idle? then asked = true (seq_cst), signal the event; idle (seq_cst)? no: take asked back
+ *   worker  idle = true; value of the event (acquire); calls as before, and not asked? then wait for another value
  *           idle = false (seq_cst); take asked (seq_cst)
  *
  * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what was
  * stored before it. Between a worker that is called just as it is asked and the thread that asks there is a handshake
- * (alloc/base/thread.h); the one that takes asked, by an exchange, counts the worker out of the round. */
+ * (alloc/base/thread.h); the one that takes asked, by an exchange, answers for the worker. */
 
 /* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
  * thread. */
@@ -133,7 +133,7 @@ void sti_idle_sleep(struct sti_worker *worker, uint32_t calls);
 void sti_idle_call(struct sti_worker *worker);
 
 /* If it is idle, have it give back. Any thread, while its pool is there. */
-void sti_idle_ask(struct sti_worker *worker, uint32_t round);
+void sti_idle_ask(struct sti_worker *worker);
 
 /* --- A thread that becomes a worker's. By that thread. --- */
 

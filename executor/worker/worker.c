@@ -49,7 +49,7 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     sti_event_init(&worker->wake);
     sti_event_init(&worker->helped);
     atomic_init(&worker->calls, 0);
-    atomic_init(&worker->asked, 0);
+    atomic_init(&worker->asked, false);
     atomic_init(&worker->idle, false);
     atomic_init(&worker->called_ns, 0);
     atomic_init(&worker->woken_by, 0);

@@ -29,7 +29,7 @@ struct sti_worker {
     struct sti_split split;
     _Alignas(64) sti_event wake; /* others write these; what follows is the worker's own */
     _Atomic uint32_t calls;      /* these three: substitute.h */
-    _Atomic uint32_t asked;
+    atomic_bool asked;
     atomic_bool idle;
     _Atomic uint64_t called_ns; /* when it was last told to get up, by sti_clock_now (overdue.c) */
     _Atomic uint64_t woken_by;  /* the flow of that, */

@@ -93,7 +93,7 @@ STINT_API int stint_future_remove_continuation(stint_future *future, stint_conti
 
 /* Make *all a compound future, which resolves when all of these have: Ok, with no value, if all of them are; otherwise
  * with the status, reason and error of the first in the array that is not. It does not resolve before the last one has:
- * then none of their tasks runs any more. In its usage, allocated, samples, deferred, kept and open_fds are the sums;
+ * then none of their tasks runs any more. In its usage, allocated, samples, deferred and kept are the sums;
  * peak, wall_ns and queued_ns are the greatest. With a count of 0 it is Ok at once.
  *
  * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels

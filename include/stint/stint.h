@@ -57,7 +57,6 @@
 #include <stint/context.h>
 #include <stint/delayed.h>
 #include <stint/exception.h>
-#include <stint/fd.h>
 #include <stint/fork.h>
 #include <stint/fork_typed.h>
 #include <stint/future.h>

@@ -220,7 +220,7 @@ STINT_API int stint_wall_destroy(stint_wall *wall);
  *   wipe            the input and the reply are zeroed, too
  *   discard         in a child that is used again: after Ok too, its heap is rolled back. For code that keeps nothing
  *                   between calls: a cache that it keeps would point nowhere
- *   preemptible, audit_fds, owns_descriptors, threads    have no effect
+ *   preemptible     has no effect
  *
  * Ok: the outcome's value is the reply, a block of outcome.payload_size bytes that is the caller's, to be freed with
  * free(); never NULL. Error: the new reasons are STINT_REASON_CRASH, _EXIT, _KILLED and _BROKEN (task.h), and the

@@ -22,20 +22,6 @@ static int allocate_for_ever(void *arg, void **value)
     return recurse_and_allocate(0) > 0 ? EIO : EINVAL;
 }
 
-static int compare(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right + recurse(0);
-}
-
-static int sort_for_ever(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    int numbers[] = { 3, 2, 1 };
-    qsort(numbers, 3, sizeof *numbers, compare);
-    return EIO;
-}
-
 /* Its stack ends in libc as a rule. */
 static __attribute__((noinline)) int recurse_through_libc(int depth)
 {
@@ -72,7 +58,6 @@ static const struct bomb {
 } bombs[] = {
     { "no allocation", recurse_for_ever },
     { "allocations", allocate_for_ever },
-    { "a comparator", sort_for_ever },
     { "libc", print_for_ever },
     { "leaps", leap_for_ever },
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recursions that call libc at each level, or from within it, and whose stack ends there: the task ends with an Error
- * all the same. */
+ * Recursions that call libc at each level, and whose stack ends there: the task ends with an Error all the same. */
 #include "support.h"
 
 #include <fnmatch.h>
@@ -37,7 +36,6 @@ static void print_list(size_t size, const char *format, ...)
     va_end(list);
 }
 
-/* Those that can be left in their midst (stopped.c), one after the other. */
 static void call_qsort(int n)
 {
     numbers[0] = n;
@@ -178,37 +176,6 @@ static void *run_simple(void *unused)
     return unused;
 }
 
-/* Those that cannot: they have a lock, or a state that others see, or a cleanup handler. */
-static FILE *nowhere;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-static wchar_t wide[100];
-static const struct tm noon = { .tm_hour = 12 };
-CALLING(fprintf, fprintf(nowhere, "%d %f\n", n, n / 3.0))
-CALLING(fputs, fputs("text", nowhere))
-CALLING(putc, putc('x', nowhere))
-CALLING(fwrite, sink += (long)fwrite(text, 1, 10, nowhere))
-CALLING(strftime, sink += (long)strftime(text, sizeof text, "%c", &noon))
-CALLING(localtime, time_t now = n; sink += localtime(&now)->tm_min)
-CALLING(mbstowcs, sink += (long)mbstowcs(wide, "text", 10))
-CALLING(mblen, sink += mblen("text", 4))
-CALLING(strerror, sink += *strerror(n))
-CALLING(strerror_r, sink += *strerror_r(n + 1000, text, sizeof text))
-CALLING(swprintf, sink += swprintf(wide, 100, L"%d", n))
-CALLING(sscanf, sink += sscanf(number, "%d", &n))
-CALLING(mutex, pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex))
-CALLING(rwlock, pthread_rwlock_wrlock(&rwlock); pthread_rwlock_unlock(&rwlock))
-CALLING(print_locked, pthread_mutex_lock(&mutex); fprintf(nowhere, "%d\n", n); pthread_mutex_unlock(&mutex))
-CALLING(flockfile, flockfile(nowhere); fprintf(nowhere, "%d\n", n); funlockfile(nowhere))
-CALLING(free, free(NULL))
-
-static const struct callee stateful[] = {
-    CALLEE(fprintf),  CALLEE(fputs),  CALLEE(putc),         CALLEE(fwrite),     CALLEE(strftime), CALLEE(localtime),
-    CALLEE(mbstowcs), CALLEE(mblen),  CALLEE(strerror),     CALLEE(strerror_r), CALLEE(swprintf), CALLEE(sscanf),
-    CALLEE(mutex),    CALLEE(rwlock), CALLEE(print_locked), CALLEE(flockfile),  CALLEE(free),
-};
-#define STATEFUL (sizeof stateful / sizeof *stateful)
-
 static int keys[] = { 5, 2, 8 };
 
 static void make_tree(void)
@@ -221,81 +188,6 @@ TEST(a_recursion_through_any_function_that_holds_nothing_ends)
 {
     make_tree();
     run_on_thread(run_simple);
-}
-
-static void *run_stateful(void *unused)
-{
-    run_callees(stateful, STATEFUL);
-    return unused;
-}
-
-/* When these have returned. */
-TEST(and_so_does_one_through_those_that_hold_something)
-{
-    nowhere = fopen("/dev/null", "w");
-    assert_non_null(nowhere);
-    run_on_thread(run_stateful);
-    assert_int_equal(pthread_mutex_trylock(&mutex), 0);
-    assert_int_equal(pthread_mutex_unlock(&mutex), 0);
-    assert_true(fprintf(nowhere, "and it can be used") > 0);
-    assert_int_equal(fclose(nowhere), 0);
-}
-
-static int compare_for_ever(const void *left, const void *right)
-{
-    return compare(left, right) + recurse(NULL, 0);
-}
-
-static int compare_for_ever_with(const void *left, const void *right, void *unused)
-{
-    (void)unused;
-    return compare_for_ever(left, right);
-}
-
-static void see_for_ever(const void *node, VISIT which, int depth)
-{
-    see_node(node, which, recurse(NULL, depth));
-}
-
-#define CALLED_BACK_BY(name, call)                                                                                     \
-    static int name##_for_ever(void *arg, void **value)                                                                \
-    {                                                                                                                  \
-        size_t count = 3;                                                                                              \
-        (void)arg;                                                                                                     \
-        (void)value;                                                                                                   \
-        sink += (long)count;                                                                                           \
-        call;                                                                                                          \
-        return EIO;                                                                                                    \
-    }
-CALLED_BACK_BY(qsort, qsort(numbers, 4, sizeof *numbers, compare_for_ever))
-CALLED_BACK_BY(qsort_r, qsort_r(numbers, 4, sizeof *numbers, compare_for_ever_with, NULL))
-CALLED_BACK_BY(bsearch, sink += bsearch(keys, numbers, 4, sizeof *numbers, compare_for_ever) != NULL)
-CALLED_BACK_BY(lfind, sink += lfind(keys, numbers, &count, sizeof *numbers, compare_for_ever) != NULL)
-CALLED_BACK_BY(lsearch, sink += lsearch(keys, numbers, &count, sizeof *numbers, compare_for_ever) != NULL)
-CALLED_BACK_BY(tfind, sink += tfind(keys, &tree, compare_for_ever) != NULL)
-CALLED_BACK_BY(twalk, twalk(tree, see_for_ever))
-
-static void *run_called_back(void *unused)
-{
-    static const struct {
-        const char *name;
-        stint_fn *function;
-    } callers[] = {
-        { "qsort", qsort_for_ever }, { "qsort_r", qsort_r_for_ever }, { "bsearch", bsearch_for_ever },
-        { "lfind", lfind_for_ever }, { "lsearch", lsearch_for_ever }, { "tfind", tfind_for_ever },
-        { "twalk", twalk_for_ever },
-    };
-    for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
-        stint_outcome outcome = run_task(callers[i].function, NULL, NULL);
-        assert_stack(callers[i].name, &outcome);
-    }
-    return unused;
-}
-
-TEST(and_so_does_one_that_such_a_function_has_called_back)
-{
-    make_tree();
-    run_on_thread(run_called_back);
 }
 
 TEST_MAIN()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The recipe for GLib, as docs/recipes.md gives it: STINT_JUMP, because GLib ends the process when an allocation is
- * refused; G_SLICE=always-malloc, because its slices are shared by all tasks; and nothing that GLib keeps for the
- * process made inside a task. */
+ * refused; so it has to be allowed; G_SLICE=always-malloc, because its slices are shared by all tasks; and nothing that
+ * GLib keeps for the process made inside a task. */
 #include "../support.h"
 
 #include <glib.h>
@@ -109,5 +109,7 @@ int main(int argc, char **argv)
         execv("/proc/self/exe", argv);
         return 1;
     }
+    if (stint_module_allow("libglib-2.0") != 0)
+        return 1;
     return run_all_tests(NULL, NULL);
 }
