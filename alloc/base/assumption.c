@@ -31,19 +31,19 @@ struct seen {
     bool lies_in_page;
 };
 
-static void see(void *block, uintptr_t page, void *arg)
+static bool see(void *block, uintptr_t page, void *arg)
 {
     struct seen *seen = arg;
     seen->count++;
     seen->sum += (uintptr_t)block;
     seen->lies_in_page &= (uintptr_t)block >= page;
+    return true;
 }
 
-static bool sees_each_once(sti_backend_heap *heap, size_t count, uintptr_t sum)
+static bool sees_each_once(sti_backend_theap *theap, size_t count, uintptr_t sum)
 {
     struct seen seen = { .lies_in_page = true };
-    sti_backend_heap_blocks(heap, see, &seen);
-    return seen.count == count && seen.sum == sum && seen.lies_in_page;
+    return sti_backend_theap_blocks(theap, see, &seen) && seen.count == count && seen.sum == sum && seen.lies_in_page;
 }
 
 static bool counts(struct sti_backend_size size, size_t count)
@@ -67,20 +67,20 @@ static bool knows_heaps(sti_backend_heap *heap)
         last = block;
         sum += (uintptr_t)block;
     }
-    if (!counts(sti_backend_theap_size(theap), BLOCKS) || !counts(sti_backend_heap_size(heap), BLOCKS) ||
-        !sees_each_once(heap, BLOCKS, sum))
+    if (!counts(sti_backend_theap_size(theap), BLOCKS) || !sees_each_once(theap, BLOCKS, sum))
         return false;
     if (!stint_malloc_is_overridden()) /* so may be the free that we call, as valgrind has it */
         return true;
     sti_backend_free(last);
-    return counts(sti_backend_theap_size(theap), BLOCKS - 1) && sees_each_once(heap, BLOCKS - 1, sum - (uintptr_t)last);
+    return counts(sti_backend_theap_size(theap), BLOCKS - 1) &&
+           sees_each_once(theap, BLOCKS - 1, sum - (uintptr_t)last);
 }
 
 /* Of pages that it has; none has been given up. */
 static bool knows_counts(sti_backend_heap *heap)
 {
-    size_t areas = sti_backend_heap_size(heap).areas;
-    struct sti_backend_pages pages = sti_backend_heap_pages_counted(heap);
+    size_t areas = sti_backend_theap_size(sti_backend_heap_theap(heap)).areas;
+    struct sti_backend_pages pages = sti_backend_heap_pages(heap);
     return pages.now == areas && pages.given_up == 0;
 }
 
@@ -167,7 +167,7 @@ void sti_assumptions_start(void)
 
 static __attribute__((noinline, cold)) void run_the_others(void)
 {
-    sti_backend_heap *heap = sti_process_make_heap(false);
+    sti_backend_heap *heap = sti_process_begin_heap(NULL, false);
     if (heap == NULL)
         return; /* nor is there memory for whoever wants to use it: the next one tries again */
     note(STI_ASSUMED_HEAPS, knows_heaps(heap));

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/single_threaded.h>
@@ -116,21 +115,13 @@ void sti_process_collect(void)
     while (move_on(ASKED, COLLECTING) || !move_on(COLLECTING, AT_REST));
 }
 
-sti_backend_heap *sti_process_make_heap(bool gives_up)
+sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap, bool gives_up)
 {
-    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-    sti_plain_mutex_lock(&making);
-    sti_backend_heap *heap = sti_backend_heap_new(gives_up);
-    sti_plain_mutex_unlock(&making);
+    static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+    sti_plain_mutex_lock(&beginning);
+    heap = sti_backend_heap_begin(heap, gives_up);
+    sti_plain_mutex_unlock(&beginning);
     return heap;
-}
-
-bool sti_process_thread_is_gone(int id)
-{
-    int saved_errno = errno;
-    bool gone = tgkill(getpid(), id, 0) != 0 && errno == ESRCH;
-    errno = saved_errno;
-    return gone;
 }
 
 /* --- fork(2). --- */

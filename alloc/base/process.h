@@ -30,11 +30,9 @@ void *sti_process_lasting_aligned(size_t alignment, size_t size);
  * milliseconds. */
 void sti_process_collect(void);
 
-/* A heap, made as backend.h says: one at a time. NULL: out of memory. */
-struct mi_heap_s *sti_process_make_heap(bool gives_up);
-
-/* A thread of this process, by the system's number of it (gettid): it has ended, and no new one has got that number. */
-bool sti_process_thread_is_gone(int id);
+/* The calling thread's part of a heap, of a new one for NULL: backend.h, which lets one be made at a time. NULL: out of
+ * memory. */
+struct mi_heap_s *sti_process_begin_heap(struct mi_heap_s *heap, bool gives_up);
 
 /* --- fork(2). The child has one of the process's threads. Where that was the only one, the child is a whole process:
  * nobody else was in the midst of anything. Otherwise it is part of one: what the other threads held is held for ever,

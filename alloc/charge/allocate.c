@@ -148,8 +148,7 @@ void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t siz
     return sti_sampling_made(thread, moved, size, 0, caller);
 }
 
-/* A block that has to move and whose free must not be mimalloc's: while a task that is wiped runs, or since frees are
- * told of. */
+/* A block that has to move while a task that is wiped runs: its free must not be mimalloc's. */
 static void *reallocate_and_free(void *block, size_t size, const void *caller)
 {
     void *moved = sti_allocate(size, caller);
@@ -175,8 +174,6 @@ void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size
         return reallocate_and_free(block, size, caller);
     if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed) && sti_sampling_may_follow(block))
         return sti_sampling_reallocate(thread, block, size, caller);
-    if (sti_free_is_told())
-        return reallocate_and_free(block, size, caller);
     return sti_reallocate_plainly(thread, block, size, caller);
 }
 

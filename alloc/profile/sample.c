@@ -265,17 +265,14 @@ void sti_memprof_free(void *block)
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
         end_freed(block);
-    sti_free_last(block);
+    sti_backend_free(block);
 }
 
 static void *resize(struct sti_thread *thread, void *block, size_t size, const void *caller)
 {
-    struct sti_freer *freer = sti_free_is_told() ? sti_freeing_enter() : NULL;
-    void *moved = thread != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK
-                      ? sti_allocate_moved(thread, block, size)
-                      : sti_backend_realloc(block, size);
-    sti_freeing_leave(freer);
-    return moved;
+    return thread != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK
+               ? sti_allocate_moved(thread, block, size)
+               : sti_backend_realloc(block, size);
 }
 
 /* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. A

@@ -249,9 +249,8 @@ static void find_largest(struct sti_report_heap *heap, const struct sti_report_a
 
 /* --- The areas. */
 
-static void add_area(uintptr_t begin, uintptr_t end, size_t size, size_t used, void *argument)
+static void add(struct sti_report_areas *areas, uintptr_t begin, uintptr_t end, size_t size, size_t used)
 {
-    struct sti_report_areas *areas = argument;
     if (areas->count == areas->capacity) {
         size_t larger = areas->capacity == 0 ? FIRST_CAPACITY : 2 * areas->capacity;
         struct sti_report_area *list = sti_process_realloc(areas->list, larger * sizeof *list);
@@ -271,8 +270,13 @@ static void add_singles(struct sti_report_areas *areas, const struct sti_heap *s
 {
     for (size_t i = 0; singles != NULL && i < singles->count; i++) {
         uintptr_t block = (uintptr_t)singles->singles[i].block;
-        add_area(block, block + singles->singles[i].size, singles->singles[i].size, 1, areas);
+        add(areas, block, block + singles->singles[i].size, singles->singles[i].size, 1);
     }
+}
+
+static void add_area(const struct sti_backend_area *area, void *areas)
+{
+    add(areas, area->begin, area->end, area->block_size, area->used);
 }
 
 static void add_heaps(struct stint_report *report, struct sti_report_areas *areas, const struct sti_scope *scope)
@@ -280,7 +284,7 @@ static void add_heaps(struct stint_report *report, struct sti_report_areas *area
     for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
         for (const struct sti_heap *heap = at->heaps; heap != NULL; heap = heap->next) {
             if (heap->backend != NULL)
-                sti_backend_heap_used(heap->backend, add_area, areas);
+                sti_backend_theap_areas(heap->theap, add_area, areas);
         }
         report->heap.libc_bytes += sti_libc_heap_held(at);
         report->heap.mapped_bytes += sti_mapped_held(at->mapped);

@@ -147,9 +147,8 @@ static bool go_to_area_of(struct search *search, uintptr_t block)
     return area == NULL || may_go_on(search, (area->end - area->begin) / area->size / ROOMS_A_WORD);
 }
 
-static bool visit(void *block, void *argument)
+static bool visit(void *block, struct search *search)
 {
-    struct search *search = argument;
     uintptr_t address = (uintptr_t)block;
     bool goes_on = go_to_area_of(search, address);
     const struct sti_report_area *area = search->area;
@@ -171,13 +170,19 @@ static bool visit_singles(struct search *search, const struct sti_heap *singles)
     return goes_on;
 }
 
+static bool visit_block(void *block, uintptr_t page, void *search)
+{
+    (void)page;
+    return visit(block, search);
+}
+
 static bool visit_heaps(struct search *search, const struct sti_scope *scope)
 {
     bool goes_on = true;
     for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
         for (const struct sti_heap *heap = at->heaps; heap != NULL && goes_on; heap = heap->next) {
             if (heap->backend != NULL)
-                goes_on = sti_backend_heap_blocks_while(heap->backend, visit, search);
+                goes_on = sti_backend_theap_blocks(heap->theap, visit_block, search);
         }
     }
     return goes_on;

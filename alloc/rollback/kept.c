@@ -258,7 +258,7 @@ void sti_libc_heap_give_back(struct sti_thread *thread)
     struct sti_heap *heap = thread->warm_libc;
     thread->warm_libc = NULL;
     if (heap != NULL)
-        sti_heap_destroy(heap);
+        sti_heap_end(heap);
 }
 
 /* --- The quarantine. Thread of the heaps, but for the handler of faults: it reads what may be changed meanwhile
@@ -357,13 +357,12 @@ static bool have_another_stretch(unsigned count)
 /* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back
  * to the system, also where there is no room to list it: a page is as large as a huge page of the system's may have
  * made it. */
-static void note_page(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
+static void note_page(const struct sti_backend_area *area, void *argument)
 {
-    (void)block_size;
     struct entry *entry = argument;
-    uintptr_t first = begin & ~(STI_BACKEND_SLICE - 1);
-    uintptr_t last = (end + PAGE - 1) & ~(PAGE - 1);
-    uintptr_t contents = (begin + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t first = area->begin & ~(STI_BACKEND_SLICE - 1);
+    uintptr_t last = (area->reach + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t contents = (area->begin + PAGE - 1) & ~(PAGE - 1);
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     if (contents < last)
         madvise((void *)contents, last - contents, MADV_DONTNEED);
@@ -389,7 +388,7 @@ static void protect(struct entry *entry, int protection)
 /* First all are listed, by mimalloc's records; then these may be out of reach. */
 static void close_off(struct entry *entry)
 {
-    sti_backend_heap_pages(entry->heap->backend, note_page, entry);
+    sti_backend_theap_areas(entry->heap->theap, note_page, entry);
     protect(entry, PROT_NONE);
 }
 
@@ -406,7 +405,7 @@ static void let_out(struct entry *entry)
     if (entry->heap == NULL)
         return;
     open_up(entry);
-    sti_heap_destroy(entry->heap);
+    sti_heap_end(entry->heap);
     entry->heap = NULL;
 }
 

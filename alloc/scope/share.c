@@ -163,12 +163,12 @@ void sti_share_collect(struct sti_thread *thread)
     }
 }
 
-/* False: it is decided, and in the mail or about to be. */
+/* False: it is decided, and in the mail or about to be. What it holds is what was measured last: mimalloc may have ended
+ * the thread already. */
 static bool abandon(struct sti_thread *thread, struct sti_share *share)
 {
     struct sti_heap *heaps = share->heaps;
     struct sti_mapped *mapped = share->mapped;
-    share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
     if (!decide(share, STI_SHARE_ABANDONED))
         return false;
     sti_mapped_commit(&mapped, NULL);

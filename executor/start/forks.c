@@ -35,7 +35,7 @@ static const struct row {
     void (*parent)(void);  /* in the parent, after it */
     void (*child)(void);   /* in the child */
 } rows[] = {
-    { .name = "giving blocks back", .child = sti_freeing_in_child },
+    { .name = "giving blocks back", .child = sti_free_in_child },
 #if STI_OVERRIDES
     { .name = "mimalloc's locks", .child = sti_override_lock_in_child },
 #endif

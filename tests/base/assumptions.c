@@ -34,8 +34,6 @@ void __real_mi_option_set(mi_option_t option, long value);
 void __wrap_mi_option_set(mi_option_t option, long value);
 bool __real_mi_theap_visit_blocks(const mi_theap_t *theap, bool blocks, mi_block_visit_fun *visit, void *arg);
 bool __wrap_mi_theap_visit_blocks(const mi_theap_t *theap, bool blocks, mi_block_visit_fun *visit, void *arg);
-bool __real_mi_heap_visit_blocks(mi_heap_t *heap, bool blocks, mi_block_visit_fun *visit, void *arg);
-bool __wrap_mi_heap_visit_blocks(mi_heap_t *heap, bool blocks, mi_block_visit_fun *visit, void *arg);
 bool __real_mi_heap_stats_get(mi_heap_t *heap, mi_stats_t *stats);
 bool __wrap_mi_heap_stats_get(mi_heap_t *heap, mi_stats_t *stats);
 size_t __real_mi_usable_size(const void *block);
@@ -72,17 +70,9 @@ static bool visit_all_but_one(const mi_heap_t *heap, const mi_heap_area_t *area,
 bool __wrap_mi_theap_visit_blocks(const mi_theap_t *theap, bool blocks, mi_block_visit_fun *visit, void *arg)
 {
     struct visit some = { .visit = visit, .arg = arg, .blocks = blocks };
-    if (!is_otherwise("walk of a part"))
+    if (!is_otherwise(blocks ? "walk of blocks" : "walk of pages"))
         return __real_mi_theap_visit_blocks(theap, blocks, visit, arg);
     return __real_mi_theap_visit_blocks(theap, blocks, visit_all_but_one, &some);
-}
-
-bool __wrap_mi_heap_visit_blocks(mi_heap_t *heap, bool blocks, mi_block_visit_fun *visit, void *arg)
-{
-    struct visit some = { .visit = visit, .arg = arg, .blocks = blocks };
-    if (!is_otherwise(blocks ? "walk of blocks" : "walk of pages"))
-        return __real_mi_heap_visit_blocks(heap, blocks, visit, arg);
-    return __real_mi_heap_visit_blocks(heap, blocks, visit_all_but_one, &some);
 }
 
 bool __wrap_mi_heap_stats_get(mi_heap_t *heap, mi_stats_t *stats)
@@ -176,8 +166,8 @@ static bool may_make_pools(void)
 
 static bool knows_what_is_given_up(void)
 {
-    const struct sti_heap heap = { .backend = sti_backend_heap_main() };
-    return sti_heap_pages(&heap).now != SIZE_MAX;
+    struct sti_heap heap = { .backend = sti_process_begin_heap(NULL, false) };
+    return sti_heap_adopt(&heap);
 }
 
 /* Code that is not left is refused its blocks, again and again. */
@@ -219,7 +209,6 @@ static const struct otherwise {
 } cases[] = {
     { "nothing", 0, NULL },
     { "full pages", TASKS | GIVING_BACK, "all tasks: " },
-    { "walk of a part", TASKS, "all tasks: " },
     { "walk of pages", TASKS | GIVING_BACK, "all tasks: " }, /* with which they are compared */
     { "walk of blocks", TASKS, "all tasks: " },
     { "sizes of blocks", TASKS, "all tasks: " },
@@ -292,7 +281,6 @@ TEST(where_all_is_as_expected_nothing_is_off)
 TEST(heaps_that_cannot_be_walked_are_not_used)
 {
     start_otherwise("full pages");
-    start_otherwise("walk of a part");
     start_otherwise("walk of pages");
     start_otherwise("walk of blocks");
 }
