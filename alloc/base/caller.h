@@ -105,9 +105,10 @@ bool sti_caller_is_openmp(const char *path);
 enum sti_left {
     STI_LEFT_BY_JUMP = 1 << 0,   /* from an allocation or another sample point, */
     STI_LEFT_BY_UNWIND = 1 << 1, /* or by an unwind from there; */
-    STI_LEFT_STOPPED = 1 << 2,   /* by a jump from any instruction, where a signal has stopped it */
-    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED,
-    STI_LEFT_AT_END = 1 << 3, /* by a jump where the process would end; this is true of the C++ runtime alone */
+    STI_LEFT_STOPPED = 1 << 2,   /* by a jump from any instruction, where a signal has stopped it; */
+    STI_LEFT_SPENT = 1 << 3,     /* or from one at which its stack has come to its end; */
+    STI_LEFT_AT_END = 1 << 4,    /* by a jump where the process would end: this is said of the C++ runtime alone */
+    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED | STI_LEFT_SPENT,
 };
 
 /* May the function that the instruction is in be left in one of these ways? Frames of this library do not count: what
@@ -138,7 +139,6 @@ enum {
     STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
     STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
     STI_RULE_CLEANUP = 1 << 11,       /* no jump past a cleanup handler of C code without tables */
-    STI_RULE_HANDED_OVER = 1 << 13,   /* what libc allocates for its caller is the caller's, */
     STI_RULE_CXX_CACHES = 1 << 14,    /* what libstdc++ allocates for itself the process's, */
     STI_RULE_KEPT_MODULE = 1 << 15,   /* and so what a runtime of OpenMP does, or another module that is kept */
     STI_RULE_THREAD_STATE = 1 << 16,  /* a rollback gives the thread its signal mask, locale and the like back */
@@ -151,17 +151,6 @@ static inline bool sti_rule_is_on(unsigned rule)
 {
     return __builtin_expect((sti_rules_off & rule) == 0, 1);
 }
-
-/* --- Functions of libc's whose own blocks are for their caller to free. Nearly all that libc allocates is its own, and
- * outlives a task; these blocks are the task's, as if it had made them itself. Two kinds: functions that call malloc
- * themselves, and for nothing else, are told by the address that calls; the others have overrides
- * (override_handed_over.c), which put the task's block in the place of libc's. Any thread. */
-
-/* Is it in one of the former? Of an address in libc. Cold. */
-bool sti_handed_over(const void *caller);
-
-/* The thread is in a tsearch that somebody else than libc has called, which has trees of its own. */
-extern __thread bool sti_handed_over_search __attribute__((visibility("hidden")));
 
 /* At start. */
 void sti_caller_start(void);

@@ -19,15 +19,13 @@
 #include "caller.h"
 
 struct sti_callback;
-struct sti_handle;
 struct sti_heap;
 struct sti_mapped;
 struct sti_share;
 struct sti_nursery;
 struct stint_report;
-struct sti_specific_undo;
 struct sti_thread;
-struct sti_thread_state;
+struct sti_undo;
 
 /* A watch, as the watch thread (interrupt/watch.h) has it on its list. */
 struct sti_watch;
@@ -198,9 +196,7 @@ struct sti_scope {
     size_t heap_count;           /* so many, since it was last looked which are empty */
     struct sti_heap *libc_heaps; /* never destroyed: kept.h */
     struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
-    struct sti_handle *handles;  /* that it has open; with that room's lock, but for whether there are any */
-    struct sti_specific_undo *specifics;
-    struct sti_thread_state *thread_state; /* NULL: it has changed none */
+    struct sti_undo *undo; /* the log, the newest first: undo.h; with its lock, but for whether there is anything */
 
     void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;

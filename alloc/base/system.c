@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -271,10 +272,19 @@ size_t sti_resident(void)
 
 static atomic_uint services; /* relaxed: who sees too few looks again */
 
-void sti_service_begin(void)
+int sti_service_start(pthread_t *id, void *(*function)(void *arg))
 {
     sti_process_note_use();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add_explicit(&services, 1, memory_order_relaxed);
+    int error = sti_thread_start(id, NULL, function, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        sti_service_end();
+    return error;
 }
 
 void sti_service_end(void)

@@ -5,6 +5,7 @@
 #ifndef STI_ALLOC_BASE_SYSTEM_H
 #define STI_ALLOC_BASE_SYSTEM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,8 +62,9 @@ size_t sti_resident(void);
  * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of
  * them looks now and then, and returns. Any thread. */
 
-/* Such a thread is about to be started, by the calling one; and it ends, or could not be started. */
-void sti_service_begin(void);
+/* Start such a thread, which takes no signals: those of the program are for its own. As pthread_create. It says itself
+ * that it ends. */
+int sti_service_start(pthread_t *id, void *(*function)(void *arg));
 void sti_service_end(void);
 
 /* How many there are at this moment; workers of pools, and what else goes on behind a pool's back, are the program's.

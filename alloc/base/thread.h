@@ -49,7 +49,6 @@
 
 struct sti_forks;
 struct sti_heap;
-struct sti_label_tally;
 struct sti_share;
 struct sti_nursery;
 struct sti_quarantine;
@@ -98,10 +97,8 @@ struct sti_thread {
     const struct sti_registers *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
     stint_report_level report_level;     /* of tasks that do not say it themselves: its pool's */
     struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
-    sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
-    sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */
-    _Atomic(struct sti_label_tally *)
-        *_Atomic labelled;                  /* a tally for each account's label; NULL: none yet (label.h) */
+    sti_counter deferrals[STI_DEFERRALS];   /* of interrupts, by stint_deferral */
+    sti_counter deliveries[STI_WAYS];       /* by stint_on_interrupt */
     _Atomic(struct sti_trace_ring *) trace; /* NULL: none yet (tracing.h) */
 } __attribute__((aligned(64)));
 

@@ -32,8 +32,8 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
+#include "alloc/base/utf8.h"
 #include "allocate.h"
-#include "label.h"
 #include "meter.h"
 
 #define HIGHEST_WEIGHT 10000
@@ -56,7 +56,7 @@ struct stint_account {
     struct counter waiting; /* written as a task is submitted, and taken out of a queue */
     stint_account *parent;
     atomic_uint weight;
-    struct sti_label *label; /* what it is counted under: label.h */
+    struct sti_label *label; /* what its tasks are counted under */
     char name[];
 };
 
@@ -132,15 +132,15 @@ static const struct sti_account_listener *the_listener(void)
     return atomic_load_explicit(&listener, memory_order_acquire);
 }
 
-static bool take_slot(stint_account *account)
+/* seq_cst: the handshake above, and one with those who wait for a slot of a queue (executor/queue/queue_slots.h). */
+static bool take_one(struct counter *counter)
 {
-    struct counter *running = &account->counters[RUNNING];
-    uint64_t value = atomic_load_explicit(&running->value, memory_order_seq_cst);
+    uint64_t value = atomic_load_explicit(&counter->value, memory_order_seq_cst);
     do {
-        uint64_t limit = atomic_load_explicit(&running->limit, memory_order_seq_cst);
+        uint64_t limit = atomic_load_explicit(&counter->limit, memory_order_seq_cst);
         if (limit != 0 && value >= limit)
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&running->value, &value, value + 1, memory_order_seq_cst,
+    } while (!atomic_compare_exchange_weak_explicit(&counter->value, &value, value + 1, memory_order_seq_cst,
                                                     memory_order_seq_cst));
     return true;
 }
@@ -160,7 +160,7 @@ void sti_account_count_start(stint_account *account, const stint_account *end)
 static stint_account *take_slots(stint_account *account, const stint_account *end)
 {
     for (stint_account *at = account; at != end; at = at->parent) {
-        if (!take_slot(at)) {
+        if (!take_one(&at->counters[RUNNING])) {
             give_slots_back(account, at);
             return at;
         }
@@ -218,19 +218,6 @@ bool sti_account_has_slot(stint_account *account)
     return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
 }
 
-/* seq_cst: a handshake, as for slots, with those who wait for a slot of a queue (executor/queue/queue_slots.h). */
-static bool take_place(struct counter *waiting)
-{
-    uint64_t value = atomic_load_explicit(&waiting->value, memory_order_seq_cst);
-    do {
-        uint64_t limit = atomic_load_explicit(&waiting->limit, memory_order_seq_cst);
-        if (limit != 0 && value >= limit)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(&waiting->value, &value, value + 1, memory_order_seq_cst,
-                                                    memory_order_seq_cst));
-    return true;
-}
-
 /* Up to end, without it. */
 static bool give_waiting_slots_back(stint_account *account, const stint_account *end)
 {
@@ -245,7 +232,7 @@ static bool give_waiting_slots_back(stint_account *account, const stint_account 
 bool sti_account_begin_waiting(stint_account *account)
 {
     for (stint_account *at = account; at != NULL; at = at->parent) {
-        if (!take_place(&at->waiting)) {
+        if (!take_one(&at->waiting)) {
             give_waiting_slots_back(account, at);
             return false;
         }
@@ -353,6 +340,78 @@ bool sti_account_reserve(stint_account *account, const stint_account *end, uint6
     return true;
 }
 
+/* --- Labels: what an account is called where its tasks are counted. A label is filled, then put at its number
+ * (release), with the lock; a thread that finds it there (acquire) sees it whole. It stays for good. --- */
+
+static struct sti_label others = { .name = STI_LABEL_OTHERS };
+static _Atomic(struct sti_label *) labels[STI_LABELS_MAX] = { &others };
+static uint64_t hashes[STI_LABELS_MAX]; /* of the names; with the lock */
+static pthread_mutex_t labelling = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t hash_of(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+const struct sti_label *sti_label_at(unsigned number)
+{
+    return number < STI_LABELS_MAX ? atomic_load_explicit(&labels[number], memory_order_acquire) : NULL;
+}
+
+/* NULL: out of memory. With the lock. */
+static struct sti_label *make_label(unsigned number, const char *name, uint64_t hash)
+{
+    struct sti_label *label = sti_process_lasting_aligned(_Alignof(struct sti_label), sizeof *label);
+    if (label == NULL)
+        return NULL;
+    memset(label, 0, sizeof *label);
+    strcpy(label->name, name);
+    hashes[number] = hash;
+    atomic_store_explicit(&labels[number], label, memory_order_release);
+    return label;
+}
+
+/* NULL: there is no room, either. With the lock. */
+static struct sti_label *find_or_make(const char *name, uint64_t hash)
+{
+    for (unsigned number = 1; number < STI_LABELS_MAX; number++) {
+        struct sti_label *label = atomic_load_explicit(&labels[number], memory_order_relaxed);
+        if (label == NULL)
+            return make_label(number, name, hash);
+        if (hashes[number] == hash && strcmp(label->name, name) == 0)
+            return label;
+    }
+    return NULL;
+}
+
+static struct sti_label *label_of(const char *name, struct sti_label *otherwise)
+{
+    char clean[STI_LABEL_SIZE];
+    if (name == NULL)
+        return otherwise;
+    sti_utf8_copy_clean(clean, sizeof clean, name);
+    if (strcmp(clean, others.name) == 0)
+        return &others;
+    uint64_t hash = hash_of(clean);
+    sti_plain_mutex_lock(&labelling);
+    struct sti_label *label = find_or_make(clean, hash);
+    sti_plain_mutex_unlock(&labelling);
+    return label != NULL ? label : otherwise;
+}
+
+void sti_account_count(stint_account *account, stint_reason reason, uint64_t charged)
+{
+    struct sti_label *label = account->label;
+    atomic_fetch_add_explicit(&label->outcomes[reason], 1, memory_order_relaxed);
+    if (charged != 0)
+        atomic_fetch_add_explicit(&label->charged, charged, memory_order_relaxed);
+}
+
+/* --- What a program does with accounts ---------------------------------------------------------------------------- */
+
 static void number_name(char *name, size_t room)
 {
     static atomic_uint numbers;
@@ -407,7 +466,7 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
     if (created == NULL)
         return ENOMEM;
     *created = (stint_account){ .parent = stint_account_retain(parent) };
-    created->label = sti_label_find(name, parent != NULL ? parent->label : NULL);
+    created->label = label_of(name, parent != NULL ? parent->label : &others);
     atomic_init(&created->references, 1);
     if (name != NULL)
         memcpy(created->name, name, name_size);
@@ -438,11 +497,6 @@ int stint_account_read(const stint_account *account, stint_account_usage *usage)
         .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
     };
     return sti_sized_out(usage, STI_SIZED_UP_TO(stint_account_usage, waiting), &now, sizeof now);
-}
-
-struct sti_label *sti_account_label(const stint_account *account)
-{
-    return account->label;
 }
 
 const char *stint_account_name(const stint_account *account)

@@ -28,6 +28,7 @@
  * farther than here: it is resumed as if the function had done so that would have returned, without a stop. */
 #define STOPS 64 /* the first is the word */
 #define WIDTH 8
+#define SEARCHED 64 /* frames */
 
 extern const unsigned char sti_at_return_table[] __attribute__((visibility("hidden")));
 extern uintptr_t sti_at_return_replaced[STOPS] __attribute__((visibility("hidden")));
@@ -221,7 +222,7 @@ uintptr_t sti_at_return_place(const struct sti_registers *stopped, uintptr_t end
 {
     struct sti_walk walk = sti_walk_begin(*stopped, end, NULL);
     uintptr_t instruction = stopped->ip;
-    while (sti_caller_is_protected(instruction) && walk.at.sp < end) {
+    for (int i = 0; i < SEARCHED && sti_caller_is_protected(instruction) && walk.at.sp < end; i++) {
         uintptr_t callee = instruction;
         if (!sti_walk_out(&walk))
             return 0;

@@ -373,7 +373,7 @@ bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti
     struct sti_scope *scope = thread->scope;
     if (!sti_interrupt_is_tripped(scope) || (!at_last && scope->on_interrupt != STINT_JUMP))
         return false;
-    stint_deferral deferral = sti_verdict(scope, stopped);
+    stint_deferral deferral = sti_verdict_at_stack_end(scope, stopped);
     if (deferral != STINT_DEFERRAL_NONE)
         return defer(thread, deferral, stopped);
     sti_reporting_delivered(thread, stopped);

@@ -59,7 +59,7 @@ static bool is_pure(uintptr_t instruction)
 /* --- The frames. --- */
 
 /* The instruction at which the code was stopped. What this library was doing there is half done. */
-static bool is_own_code(struct sti_walk *walk)
+static bool is_own_code(struct sti_walk *walk, enum sti_left way)
 {
     struct sti_caller_module module = { .size = 0 };
     while (is_pure(sti_walk_instruction(walk))) {
@@ -67,7 +67,7 @@ static bool is_own_code(struct sti_walk *walk)
             return false;
     }
     uintptr_t instruction = sti_walk_instruction(walk);
-    return sti_module_may_be_left(instruction, STI_LEFT_STOPPED, &module) && !sti_caller_is_ours(instruction);
+    return sti_module_may_be_left(instruction, way, &module) && !sti_caller_is_ours(instruction);
 }
 
 /* What a signal's handler has interrupted may be half done. The outermost frame is the one that runs the scope. */
@@ -91,12 +91,14 @@ static bool can_be_walked(const struct sti_walk *walk)
     return !sti_assumption_fails(STI_ASSUMED_UNWINDER) && walk->at.sp < walk->end;
 }
 
+#define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_SPENT)
+
 static __attribute__((noinline)) bool may_be_left(struct sti_walk *walk, unsigned ways)
 {
     struct sti_walk_rules rules;
     memset(&rules, 0, sizeof rules);
     walk->rules = &rules;
-    if (!can_be_walked(walk) || (ways == STI_LEFT_STOPPED && !is_own_code(walk)))
+    if (!can_be_walked(walk) || ((ways & STOPPED_ANYWHERE) != 0 && !is_own_code(walk, ways)))
         return false;
     return !sti_rule_is_on(STI_RULE_STACK) || arrives(walk, ways);
 }
@@ -104,7 +106,7 @@ static __attribute__((noinline)) bool may_be_left(struct sti_walk *walk, unsigne
 bool sti_verdict_is_own_code(const struct sti_scope *innermost, const struct sti_registers *stopped)
 {
     struct sti_walk walk = sti_walk_begin(*stopped, innermost->frame, NULL);
-    return can_be_walked(&walk) && is_own_code(&walk);
+    return can_be_walked(&walk) && is_own_code(&walk, STI_LEFT_STOPPED);
 }
 
 bool sti_frames_may_be_left(const struct sti_scope *innermost)
@@ -119,13 +121,24 @@ bool sti_frames_may_be_cut(const struct sti_scope *innermost)
     return may_be_left(&walk, STI_LEFT_BY_JUMP | STI_LEFT_AT_END);
 }
 
-stint_deferral sti_verdict(const struct sti_scope *innermost, const struct sti_registers *stopped)
+static stint_deferral waits_for(const struct sti_scope *innermost, const struct sti_registers *at, enum sti_left way)
 {
     stint_deferral deferral = sti_deferral_of(innermost);
-    if (deferral != STINT_DEFERRAL_NONE)
-        return deferral;
-    struct sti_walk walk = sti_walk_begin(stopped != NULL ? *stopped : sti_registers_here(), innermost->frame, NULL);
-    return may_be_left(&walk, sti_verdict_way(innermost, stopped)) ? STINT_DEFERRAL_NONE : STINT_DEFERRAL_FRAME;
+    struct sti_walk walk = sti_walk_begin(*at, innermost->frame, NULL);
+    if (deferral == STINT_DEFERRAL_NONE && !may_be_left(&walk, way))
+        deferral = STINT_DEFERRAL_FRAME;
+    return deferral;
+}
+
+stint_deferral sti_verdict(const struct sti_scope *innermost, const struct sti_registers *stopped)
+{
+    const struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
+    return waits_for(innermost, &at, sti_verdict_way(innermost, stopped));
+}
+
+stint_deferral sti_verdict_at_stack_end(const struct sti_scope *innermost, const struct sti_registers *stopped)
+{
+    return waits_for(innermost, stopped, STI_LEFT_SPENT);
 }
 
 /* --- What the environment allows. At start. --- */

@@ -26,6 +26,9 @@
  * Whether a STINT_FAIL task is to be left at all is the caller's to know. */
 stint_deferral sti_verdict(const struct sti_scope *innermost, const struct sti_registers *stopped);
 
+/* The same where the stack has come to its end, which has stopped the code. */
+stint_deferral sti_verdict_at_stack_end(const struct sti_scope *innermost, const struct sti_registers *stopped);
+
 /* How the frames would be left: by what the scope asks for, or from where a signal has stopped them. */
 static inline enum sti_left sti_verdict_way(const struct sti_scope *scope, const struct sti_registers *stopped)
 {

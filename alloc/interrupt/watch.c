@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,27 +101,13 @@ static void *keep_watch(void *unused)
     return NULL;
 }
 
-/* Signals of the program are for its own threads. */
 static int start(void)
 {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_attr_t attributes;
-    int error = pthread_attr_init(&attributes);
-    if (error != 0)
-        return error;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
-    sti_service_begin();
-    error = sti_thread_start(&thread, &attributes, keep_watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error == 0)
-        started = true;
-    else
-        sti_service_end();
+    int error = sti_service_start(&thread, keep_watch);
+    started = error == 0;
+    if (started)
+        pthread_detach(thread);
     return error;
 }
 

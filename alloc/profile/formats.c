@@ -414,5 +414,4 @@ static int write_kind(const struct sti_profile_snapshot *snapshot, FILE *stream,
     return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, stream) : write_collapsed(snapshot, stream, kind);
 }
 
-STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind,
-                                                                 .write_report = sti_report_write_named };
+STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

@@ -25,7 +25,6 @@
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
 
 #define WORD 8
-#define SPINS 100
 
 enum state {
     IDLE,
@@ -456,7 +455,6 @@ void sti_memprof_start(void)
         .draw_again = sti_memprof_draw_again,
         .meter_outside = sti_memprof_meter_outside,
         .made = sti_memprof_made_sampled,
-        .reallocate = sti_memprof_reallocate,
         .free = sti_memprof_free,
         .end_logged = sti_memprof_end_logged,
         .end_rolled_back = sti_memprof_end_rolled_back,

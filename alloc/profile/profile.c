@@ -23,7 +23,6 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
-#include "alloc/rollback/thread_state.h"
 #include "memprof.h"
 #include "profile.h"
 #include "sample.h"
@@ -56,7 +55,7 @@ static void unlock_masked(void)
 static int start(const stint_profile_options *options)
 {
     double interval = options->interval > 0 ? (double)options->interval : WORD / options->rate;
-    struct sti_gathered *fresh = sti_gathered_create(interval);
+    struct sti_gathered *fresh = sti_gathered_create(interval, STI_PROFILE_CHAINS);
     if (fresh == NULL)
         return ENOMEM;
     stint_memprof_options memprof = {
@@ -115,7 +114,7 @@ static stint_profile_totals sum_of_all(void)
 {
     stint_profile_totals totals = { .size = sizeof totals,
                                     .lost = atomic_load_explicit(&gathered->lost, memory_order_relaxed) };
-    for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
+    for (size_t i = 0; i < gathered->chain_count; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL; site = site->next) {
             struct sti_profile_values values = sti_profile_values(gathered, site);
@@ -299,24 +298,16 @@ static void ask(int signal)
     errno = saved_errno;
 }
 
-/* The thread takes no signal that is meant for the program. */
 static void hear_signal(void)
 {
     struct sigaction action;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
     if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return;
     sem_init(&woken, 0, 0);
     have_its_end_told();
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    sti_service_begin();
-    int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = sti_service_start(&thread, write_when_asked);
     if (error != 0) {
-        sti_service_end();
         complain("SIGUSR2", strerror(error));
         return;
     }

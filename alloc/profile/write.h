@@ -12,12 +12,9 @@
 #include <stdio.h>
 #include <stint/memprof.h>
 #include <stint/profile.h>
-#include <stint/report.h>
 
 /* --- What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of
  * it has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
-
-#define STI_PROFILE_CHAINS 16384
 
 /* With a name for every request there is no end of sites. Where there are so many, what is new is counted without its
  * names, by its callstack alone; and where callstacks are as many as the second says, together. */
@@ -28,7 +25,7 @@
 struct sti_profile_site {
     struct sti_profile_site *next;
     uint64_t hash;
-    _Atomic uint64_t samples; /* and these three: see gather.c */
+    _Atomic uint64_t samples; /* and these three: see write.c */
     _Atomic uint64_t objects;
     _Atomic uint64_t ended_samples;
     _Atomic uint64_t ended_objects;
@@ -44,11 +41,14 @@ struct sti_gathered {
     uint64_t began;   /* the same moment by CLOCK_MONOTONIC */
     _Atomic uint64_t sites;
     _Atomic uint64_t lost;
-    _Atomic(struct sti_profile_site *) chains[STI_PROFILE_CHAINS];
+    size_t chain_count;
+    _Atomic(struct sti_profile_site *) chains[];
 };
 
-/* For one profile; the tracker's arg. NULL: no memory. To be freed when nothing is followed any more. */
-struct sti_gathered *sti_gathered_create(double interval);
+/* For one profile, whose tracker's arg it is, or for a task's own rate (followed.h). NULL: no memory. To be freed when
+ * nothing is followed any more. */
+#define STI_PROFILE_CHAINS 16384 /* of a profile */
+struct sti_gathered *sti_gathered_create(double interval, size_t chains);
 void sti_gathered_free(struct sti_gathered *gathered);
 
 extern const stint_memprof_tracker sti_gathered_tracker;
@@ -59,6 +59,10 @@ struct sti_profile_share {
     uint64_t samples;
     uint64_t objects; /* in parts of 1/STI_PROFILE_OBJECT */
 };
+
+/* Of a block with this allocation. False: no memory. */
+bool sti_gathered_share(struct sti_gathered *gathered, const stint_memprof_allocation *allocation,
+                        struct sti_profile_share *share);
 
 #define STI_PROFILE_OBJECT 65536
 
@@ -115,19 +119,10 @@ static inline uintptr_t sti_profile_call(const void *return_address)
  * protobuf-c and zlib only when it first writes one. The module calls nothing of this library's but what it is handed.
  * A program that links the inner parts has it linked in. */
 
-struct stint_report;
-
-/* A profile; and a report (report/report.h) in all kinds but PPROF, which is a profile's. Each: 0; ENOMEM. Into memory,
- * one thread at a time, with sampling and charging off. */
+/* 0; ENOMEM. Into memory, one thread at a time, with sampling and charging off. */
 struct sti_profile_writer {
     int (*write)(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind);
-    int (*write_report)(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
-                        stint_report_kind kind);
 };
-
-/* The module's second half. */
-int sti_report_write_named(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
-                           stint_report_kind kind);
 
 /* In the module, which is found by this name. */
 extern const struct sti_profile_writer sti_profile_writer;
@@ -138,6 +133,7 @@ extern const struct sti_profile_writer sti_profile_writer;
 
 struct sti_profile_means {
     const struct sti_profile_writer *writer;
+    void *module; /* to ask for more that is in there; NULL: it is linked in */
     sti_demangle_fn *demangle;
 };
 

@@ -4,6 +4,7 @@
  * thread. */
 #include "report.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -99,6 +100,102 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
     report->others = (struct sti_other_modules){ .list = list, .count = others->count, .alone = others->alone };
     return 0;
 }
+
+/* --- One that another process has made, of which this one has a copy that may say anything. It is made safe here, not
+ * true: numbers of entries fit, texts end, values have a name, truth values are 0 or 1. Addresses are mere numbers to
+ * all who read them. Any thread. */
+
+#define INTERVAL_MAX 1e18 /* bytes from one sample to the next, which an integer holds */
+
+static void limit(size_t *count, size_t most)
+{
+    if (*count > most)
+        *count = most;
+}
+
+/* What is neither 0 nor 1 may not be read as a bool. */
+static void limit_truth(bool *value)
+{
+    unsigned char byte;
+    memcpy(&byte, value, sizeof byte);
+    *value = byte != 0;
+}
+
+static void end_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+}
+
+static void limit_stack(struct sti_report_stack *stack)
+{
+    limit(&stack->length, STI_REPORT_DEPTH);
+    limit_truth(&stack->is_cut);
+}
+
+static void limit_contents(struct sti_report_contents *contents)
+{
+    if ((unsigned)contents->kind > STI_REPORT_POINTER)
+        contents->kind = STI_REPORT_OTHER;
+    end_text(contents->text, sizeof contents->text);
+}
+
+/* Shares are said of the blocks that were looked at. */
+static void limit_class(struct sti_report_class *class)
+{
+    limit(&class->content_count, class->looked_at > 0 ? STI_REPORT_CONTENTS : 0);
+    for (size_t i = 0; i < class->content_count; i++)
+        limit_contents(&class->contents[i]);
+}
+
+static void limit_heap(struct sti_report_heap *heap)
+{
+    limit_truth(&heap->is_taken);
+    limit_truth(&heap->is_searched);
+    limit(&heap->class_count, STI_REPORT_CLASSES);
+    for (size_t i = 0; i < heap->class_count; i++)
+        limit_class(&heap->classes[i]);
+    limit(&heap->largest_count, STI_REPORT_LARGEST);
+    for (size_t i = 0; i < heap->largest_count; i++)
+        limit_contents(&heap->largest[i].contents);
+}
+
+static void limit_lists(struct stint_report *report)
+{
+    limit(&report->wait_count, STI_REPORT_WAITS);
+    limit(&report->point_count, STI_REPORT_POINTS);
+    limit(&report->root_count, STI_REPORT_ROOTS);
+    for (size_t i = 0; i < report->root_count; i++) {
+        end_text(report->roots[i].where, sizeof report->roots[i].where);
+        end_text(report->roots[i].module, sizeof report->roots[i].module);
+    }
+    limit_truth(&report->is_sampled);
+    if (!(report->interval >= 0 && report->interval <= INTERVAL_MAX)) /* it may be no number */
+        report->interval = 0;
+    limit(&report->holder_count, STI_REPORT_HOLDERS);
+    for (size_t i = 0; i < report->holder_count; i++)
+        limit(&report->holders[i].length, STI_REPORT_HOLDER_DEPTH);
+}
+
+int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report)
+{
+    const size_t from = offsetof(struct stint_report, is_delivered);
+    if (size != sizeof **report)
+        return EPROTO;
+    struct stint_report *made = sti_report_make(false);
+    if (made == NULL)
+        return ENOMEM;
+    memcpy((char *)made + from, (const char *)bytes + from, sizeof *made - from);
+    limit_truth(&made->is_delivered);
+    limit_truth(&made->was_elsewhere);
+    limit_stack(&made->tripped);
+    limit_stack(&made->delivered);
+    limit_lists(made);
+    limit_heap(&made->heap);
+    *report = made;
+    return 0;
+}
+
+/* --- A scope's. Its thread. */
 
 /* What a task has locked is told from now on, not only that it has. */
 static void begin(struct stint_report *report, struct sti_scope *scope)
@@ -360,6 +457,17 @@ static int write_profile(const struct sti_profile_means *means, const struct sti
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
+/* Where the inner parts are linked into a program, so is the module. */
+extern sti_report_writer_fn sti_report_writer __attribute__((weak, visibility("hidden")));
+
+static sti_report_writer_fn *find_writer(const struct sti_profile_means *means)
+{
+    sti_report_writer_fn *found = sti_report_writer;
+    if (means->module != NULL)
+        *(void **)&found = dlsym(means->module, STI_REPORT_WRITER);
+    return found;
+}
+
 struct wanted {
     const stint_report *report;
     stint_report_kind kind;
@@ -370,7 +478,8 @@ static int make(const struct sti_profile_means *means, const void *arg, FILE *st
     const struct wanted *wanted = arg;
     if (wanted->kind == STINT_REPORT_PPROF)
         return write_profile(means, wanted->report, stream);
-    return means->writer->write_report(wanted->report, means->demangle, stream, wanted->kind);
+    sti_report_writer_fn *writer = find_writer(means);
+    return writer != NULL ? writer(wanted->report, means->demangle, stream, wanted->kind) : ELIBACC;
 }
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)

@@ -4,7 +4,7 @@
  * what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
- * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; lost.c, who
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
  * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
  * the module that writes profiles (text.c, json.c). The one of a task that ends Ok waits on its thread for the next
  * task. When a task has ended otherwise, the report is its taker's, and is never changed again. */
@@ -226,5 +226,12 @@ void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_repo
 
 /* At start. */
 void sti_report_start(void);
+
+/* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
+ * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
+
+typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                                 stint_report_kind kind);
+#define STI_REPORT_WRITER "sti_report_writer"
 
 #endif

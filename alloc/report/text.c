@@ -403,9 +403,39 @@ static void write_held(FILE *stream, const struct stint_report *report)
     fprintf(stream, "%.*s of %s", length, held, limit);
 }
 
+/* The classes that hold most, together three quarters of all: those from the smallest to the largest among others. */
+struct bulk {
+    size_t blocks;
+    size_t above; /* bytes of a block: more than this, */
+    size_t up_to; /* and no more than this */
+};
+
+static struct bulk bulk_of(const struct sti_report_heap *heap)
+{
+    bool taken[STI_REPORT_CLASSES] = { false };
+    struct bulk bulk = { .above = SIZE_MAX };
+    size_t bytes = 0;
+    while (bytes < heap->bytes / 4 * 3) {
+        size_t largest = STI_REPORT_CLASSES;
+        for (size_t i = 0; i < heap->class_count; i++) {
+            if (!taken[i] && (largest == STI_REPORT_CLASSES || heap->classes[i].bytes > heap->classes[largest].bytes))
+                largest = i;
+        }
+        if (largest == STI_REPORT_CLASSES)
+            break;
+        const struct sti_report_class *class = &heap->classes[largest];
+        taken[largest] = true;
+        bytes += class->bytes;
+        bulk.blocks += class->blocks;
+        bulk.above = class->above < bulk.above ? class->above : bulk.above;
+        bulk.up_to = class->size > bulk.up_to ? class->size : bulk.up_to;
+    }
+    return bulk;
+}
+
 static void write_blocks(FILE *stream, const struct stint_report *report)
 {
-    struct sti_report_bulk bulk = sti_report_bulk_of(&report->heap);
+    struct bulk bulk = bulk_of(&report->heap);
     char room[STI_REPORT_ROOM];
     write_held(stream, report);
     if (bulk.blocks > 0)

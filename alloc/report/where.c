@@ -11,7 +11,6 @@
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/safe.h"
@@ -36,25 +35,6 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
     return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
 }
 
-/* Of the outermost of the boundaries that the task's frames lie in; length: there is none. */
-static size_t boundary_of(const uintptr_t *frames, size_t length)
-{
-    size_t i = length;
-    while (i > 0 && frames[i - 1] != (uintptr_t)sti_boundary_landing)
-        i--;
-    return i > 0 ? i - 1 : length;
-}
-
-/* Where this library is linked into a program, no frame can be told to be its own. But the task's lie within a
- * boundary; where there is none on the scope's stack, they have been left. */
-static size_t length_in_task(const uintptr_t *frames, size_t length, bool may_be_elsewhere)
-{
-    if (is_own((uintptr_t)sti_boundary_landing + 1))
-        return length;
-    size_t boundary = boundary_of(frames, length);
-    return boundary < length || may_be_elsewhere ? boundary : 0;
-}
-
 static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
 {
     size_t kept = first;
@@ -66,23 +46,16 @@ static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
 }
 
 /* In the midst are those of a stint_run in the task. */
-static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked,
-                 bool is_elsewhere)
+static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked)
 {
-    size_t length = length_in_task(frames, walked, is_elsewhere || walked == STI_REPORT_DEPTH + OWN_FRAMES);
-    bool is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES;
     size_t first = 0;
-    while (first < length && is_own(frames[first]))
+    while (first < walked && is_own(frames[first]))
         first++;
-    size_t last = first < length ? leave_own_out(frames, first, length) : length;
-    if (first == length)
-        first = is_cut || boundary_of(frames, length) < length ? 0 : length;
-    if (first == length)
-        stack->begin = 0;
-    else if (first > 0)
+    size_t length = leave_own_out(frames, first, walked) - first;
+    if (first > 0)
         stack->begin = tops[first - 1];
-    stack->is_cut = is_cut || last - first > STI_REPORT_DEPTH;
-    stack->length = last - first < STI_REPORT_DEPTH ? last - first : STI_REPORT_DEPTH;
+    stack->is_cut = walked == STI_REPORT_DEPTH + OWN_FRAMES || length > STI_REPORT_DEPTH;
+    stack->length = length < STI_REPORT_DEPTH ? length : STI_REPORT_DEPTH;
     memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
 }
 
@@ -91,13 +64,15 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
 {
     void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
     uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
+    if (stopped == NULL && sti_thread_metered == NULL) /* the task's frames have been left */
+        return;
     struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
     size_t length = sti_callstack_of(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
     if (length > 0)
         frames[0] = (char *)frames[0] + 1;
     stack->begin = at.sp;
-    trim(stack, (uintptr_t *)(void *)frames, tops, length, end == 0);
+    trim(stack, (uintptr_t *)(void *)frames, tops, length);
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */

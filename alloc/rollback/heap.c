@@ -23,7 +23,6 @@
 #include "mapping.h"
 #include "nursery.h"
 #include "roots.h"
-#include "thread_state.h"
 
 /* --- Task heaps.
  *
@@ -411,7 +410,7 @@ static void give_up(struct sti_thread *thread, struct sti_heap *heap)
     sti_heap_end(heap);
 }
 
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned)
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
 {
     list = sti_heap_drop_empty(thread, list);
     if (list == NULL)
@@ -419,7 +418,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     if (__builtin_expect(sti_debug_is_on, 0))
         name_after(list, task);
     size_t kept = 0;
-    if (!scanned && sti_roots_scan_due())
+    if (sti_roots_scan_due())
         kept = sti_kept_look(thread, &list, task);
     sti_sampling_end_heaps(thread, list, false);
     while (list != NULL) {

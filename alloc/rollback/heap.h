@@ -35,7 +35,7 @@ struct sti_heap {
     bool found_empty;              /* at the end of its scope: it need not be looked at once more */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
-    bool is_of_libc;               /* handles: handle.h */
+    bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h; */
     bool is_opaque;                /* there is nothing in them that could point anywhere */
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
@@ -90,10 +90,9 @@ size_t sti_heap_list_held(const struct sti_heap *list);
 void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
 
 /* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to,
- * which becomes the process's (kept.h); scanned: it is known already that none does. Rollback returns the bytes in
- * blocks that it had to keep. */
+ * which becomes the process's (kept.h). Rollback returns the bytes in blocks that it had to keep. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task, bool scanned);
+size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 
 /* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last
  * time. */

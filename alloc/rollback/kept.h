@@ -45,7 +45,7 @@ static inline bool sti_kept_may_contain(const void *block)
 void sti_kept_forget(const void *block);
 
 /* --- Heaps for what libc allocates for itself in a scope. Such blocks outlive the scope whatever becomes of it: they
- * hang on handles, which are closed (handle.h), or on tables of libc's. So their heap is never destroyed, and always
+ * hang on handles, which are closed (undo.h), or on tables of libc's. So their heap is never destroyed, and always
  * committed. That they have one is for the meter: what libc holds for a task counts for its memory limit. Thread of the
  * scope only. */
 
@@ -55,7 +55,6 @@ struct sti_scope;
 void *sti_libc_heap_malloc(struct sti_thread *thread, size_t size);
 void *sti_libc_heap_zalloc(struct sti_thread *thread, size_t size);
 void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t size);
-void *sti_libc_heap_realloc(struct sti_thread *thread, void *block, size_t size);
 
 /* Bytes in live blocks; what other threads have freed may count until it is collected. */
 size_t sti_libc_heap_held(const struct sti_scope *scope);

@@ -16,7 +16,6 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/global.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/cxx.h"
@@ -29,12 +28,11 @@
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/thread_state.h"
+#include "alloc/rollback/undo.h"
 #include "context.h"
 #include "run.h"
 #include "share.h"
@@ -129,9 +127,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->libc_heaps = NULL;
     scope->mapped = NULL;
-    scope->handles = NULL;
-    scope->specifics = NULL;
-    scope->thread_state = NULL;
+    scope->undo = NULL;
     scope->payload = NULL;
 }
 
@@ -257,17 +253,13 @@ static inline void look_first(const struct sti_thread *thread, struct sti_scope 
 /* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
 static inline bool has_left_state(const struct sti_scope *scope)
 {
-    const void *handles = __atomic_load_n(&scope->handles, __ATOMIC_RELAXED);
-    return __builtin_expect(((uintptr_t)scope->specifics | (uintptr_t)scope->thread_state |
-                             (uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)handles) != 0,
-                            0);
+    const void *undo = __atomic_load_n(&scope->undo, __ATOMIC_RELAXED);
+    return __builtin_expect(((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)undo) != 0, 0);
 }
 
 __attribute__((noinline)) void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope)
 {
-    sti_specific_commit(scope);
-    sti_thread_state_commit(scope);
-    sti_handles_commit(scope, scope->outer);
+    sti_undo_commit(scope);
     sti_libc_heap_end(thread, scope, scope->outer);
     sti_mapped_commit(&scope->mapped, scope->outer != NULL ? &scope->outer->mapped : NULL);
 }
@@ -284,27 +276,24 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
         sti_heap_commit(thread, scope->heaps);
 }
 
-/* Whether the roots have been scanned, and none leads into the scope's heaps. */
-static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
+static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
                                                       const char *task)
 {
     sti_protections_rollback(scope->mapped);
-    sti_specific_rollback(scope);
-    sti_thread_state_rollback(scope);
-    bool scanned = sti_handles_rollback(scope, task);
+    sti_undo_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
-    return scanned;
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     STI_PROBE3(rollback, scope, task, scope->tripped);
-    bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
+    if (has_left_state(scope))
+        roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_begin_rollback(thread, scope);
     if (blocks != NULL)
         blocks->next = scope->heaps;
-    return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task, scanned);
+    return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task);
 }
 
 static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread *thread, struct sti_scope *scope,
@@ -317,10 +306,9 @@ static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread
 }
 
 /* Where the account's slot is given back, too. */
-static __attribute__((noinline)) void leave_account(struct sti_thread *thread, const struct sti_scope *scope,
-                                                    const stint_outcome *outcome)
+static __attribute__((noinline)) void leave_account(const struct sti_scope *scope, const stint_outcome *outcome)
 {
-    sti_label_count(thread, sti_account_label(scope->account), outcome->reason, outcome->usage.allocated);
+    sti_account_count(scope->account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(scope->account, scope->charged);
 }
 
@@ -331,7 +319,7 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
     if (tally == NULL)
         tally = &thread->tally;
     else
-        sti_histogram_add_time_own(&tally->waited, usage->queued_ns);
+        sti_histogram_add_own(&tally->waited, usage->queued_ns);
     sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
 }
 
@@ -387,7 +375,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (scope->mutexes != NULL)
         sti_mutex_abandon_all(scope);
     if (scope->share != NULL)
-        sti_handles_move(&scope->share->group->handles, &scope->handles, scope);
+        sti_undo_take_over(&scope->share->group->undo, scope);
     if (commits) {
         commit(thread, scope);
     } else {
@@ -398,7 +386,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
-        outcome->usage.kept += sti_group_end(scope, commits);
+        sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     sti_meter_end(thread);
@@ -407,7 +395,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (!commits)
         sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
-        leave_account(thread, scope, outcome);
+        leave_account(scope, outcome);
     sti_scope_return(thread, scope);
 }
 

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,6 +78,7 @@ static void *trace(void *unused)
     uint64_t began;
     uint64_t events;
     sti_service_works();
+    pthread_setname_np(pthread_self(), "stint-trace");
     sti_trace_file_write_head(&sti_trace_current);
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
@@ -94,24 +94,6 @@ static void *trace(void *unused)
     sti_service_rests();
     sti_service_end();
     return NULL;
-}
-
-/* Signals of the program are for its own threads. */
-static int start_tracer(void)
-{
-    sigset_t all;
-    sigset_t before;
-    sem_init(&stopped, 0, 0);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    sti_service_begin();
-    int error = sti_thread_start(&tracer, NULL, trace, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0)
-        pthread_setname_np(tracer, "stint-trace");
-    else
-        sti_service_end();
-    return error;
 }
 
 /* --- Start and stop. ---------------------------------------------------------------------------------------------- */
@@ -159,8 +141,10 @@ static int start(int fd)
     if (++last_epoch == 0)
         last_epoch = 1;
     int error = sti_trace_file_begin(&sti_trace_current, fd, last_epoch);
-    if (error == 0)
-        error = start_tracer();
+    if (error == 0) {
+        sem_init(&stopped, 0, 0);
+        error = sti_service_start(&tracer, trace);
+    }
     if (error == 0)
         observe(last_epoch);
     become(error == 0 ? RUNNING : IDLE);

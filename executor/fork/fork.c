@@ -30,9 +30,6 @@
 /* The place of a fork that runs in its join, and was not noted down. */
 #define UNNOTED (SIZE_MAX - 2)
 
-/* Then it counts among those who have slept for long (deadlock.h). */
-#define SHORT_SLEEP_NS UINT64_C(10000000)
-
 /* Of threads that are no workers: every fork and join takes the slow path. */
 STI_TABLE struct stint_forks_ sti_no_forks;
 __thread struct stint_forks_ *stint_thread_forks_ = &sti_no_forks;
@@ -188,51 +185,35 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
         stolen = sti_fork_steal(worker, group);
     if (stolen.offer == NULL)
         return false;
-    unsigned depth = worker->asleep;
-    if (depth > 0)
-        sti_substitute_interrupt_sleep(worker);
+    unsigned depth = sti_substitute_interrupt_sleep(worker);
     sti_fork_run(worker, stolen);
-    if (depth > 0)
-        sti_substitute_resume_sleep(worker, depth);
+    sti_substitute_resume_sleep(worker, depth);
     return true;
 }
 
-/* As a sleeper that has slept for long (deadlock.h); no signal could end that. */
-static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns)
+/* A worker that sleeps here has given its place to a substitute. Of a long sleep others must know who look for circles
+ * (deadlock.h); no signal could end it. */
+static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer)
 {
-    bool covered = sti_waking_cover();
-    sti_deadlock_enter(sleeper);
-    do
-        sti_deadlock_look(sleeper);
-    while (sti_park_await(sleeper, deadline_ns) && sti_sleeper_is_nudged(sleeper));
-    sti_deadlock_leave(sleeper);
-    if (covered)
-        sti_waking_uncover_scopes();
-}
-
-/* A worker that sleeps here has given its place to a substitute; and may be the only one that has room on its stack for
- * a task that others wait for (deadlock.h). But not while frames are being left. */
-static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
-{
-    struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
-    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
-    if (!settles)
-        sti_wait_measure_room(&sleeper);
-    sti_substitute_fall_asleep(worker, for_rescue);
-    if (for_rescue == NULL)
-        sleep_long_in_join(&sleeper, sti_deadline_after(STI_RETRY_NS));
-    else if (!sti_park_await(&sleeper, sti_deadline_after(SHORT_SLEEP_NS)))
-        sleep_long_in_join(&sleeper, STI_NEVER);
-    sti_substitute_awake(worker, for_rescue);
-    *refused = sti_wait_run_assigned(&sleeper, !settles && !has_ended(offer));
+    sti_substitute_fall_asleep(worker, 1);
+    if (!sti_park_await(worker, offer, sti_deadline_after(STI_SHORT_SLEEP_NS))) {
+        struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
+        bool covered = sti_waking_cover();
+        sti_deadlock_enter(&sleeper);
+        sti_deadlock_look(&sleeper);
+        sti_park_await(worker, offer, STI_NEVER);
+        sti_deadlock_leave(&sleeper);
+        if (covered)
+            sti_waking_uncover_scopes();
+    }
+    sti_substitute_awake(worker, 1);
 }
 
 /* Wait for the end of what a thief has. */
-static const struct sti_offer *await(struct sti_worker *worker, size_t index, bool settles)
+static const struct sti_offer *await(struct sti_worker *worker, size_t index)
 {
     const struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
-    bool refused = false;
     while (!has_ended(offer)) {
         sti_subtask_answer();
         if (leapfrog(worker, offer))
@@ -240,7 +221,7 @@ static const struct sti_offer *await(struct sti_worker *worker, size_t index, bo
         else if (round < AWAIT_ROUNDS)
             sti_rest(round++);
         else
-            sleep_in_join(worker, offer, settles, &refused);
+            sleep_in_join(worker, offer);
     }
     return offer;
 }
@@ -284,7 +265,7 @@ static bool take_back(struct sti_worker *worker, size_t index)
 /* What a thief had. An interrupt finds the slot still occupied; what is in it stays until the next fork. */
 static int collect(struct sti_worker *worker, size_t index, void **value)
 {
-    const struct sti_offer *offer = await(worker, index, false);
+    const struct sti_offer *offer = await(worker, index);
     struct sti_thrown thrown = offer->thrown;
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
@@ -340,11 +321,10 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    const struct sti_offer *offer = await(worker, index, true);
-    bool ended = has_ended(offer);
+    const struct sti_offer *offer = await(worker, index);
     struct sti_thrown thrown = offer->thrown;
     sti_split_forget(&worker->split, index);
-    if (ended && thrown.exception != NULL)
+    if (thrown.exception != NULL)
         sti_boundary_drop(&thrown);
 }
 
@@ -378,7 +358,7 @@ static void settle(struct sti_forks *forks, size_t kept)
         if (sti_split_take(split, newest))
             continue;
         if (sti_worker_current() == worker)
-            await(worker, newest, true);
+            await(worker, newest);
         sti_split_forget(split, newest);
     }
 }

@@ -69,14 +69,9 @@ struct stint_pool {
     atomic_int phase;
     unsigned worker_count;
     struct sti_worker *workers;       /* and room for the substitutes: sti_pool_slots */
-    bool holds_near_limit;            /* hold_near_memory_limit */
     struct sti_processors processors; /* the workers of a pinned pool have one each; mask NULL: it is not pinned */
-    stint_worker_fn *worker_begins;
-    stint_worker_fn *worker_ends;
-    void *worker_data;
-    size_t stack_size; /* 0: the system's */
-    stint_report_level report_level;
-    stint_token stop; /* set when cancelling; every running task's scope looks at it */
+    stint_pool_options options;       /* that it was made with; its name is the next but one */
+    stint_token stop;                 /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
     char label[STI_POOL_LABEL_SIZE]; /* set as it goes on the list */
     struct sti_child_masks signals;  /* of its threads; set before they start */
@@ -86,7 +81,6 @@ struct stint_pool {
     struct sti_fair_queue fair_queue;
     struct sti_queue_slots queue_slots;
     struct sti_monitor monitor;
-    struct sti_overdue overdue;
     struct sti_delays delays;
     struct sti_farewells farewells;
     sti_counter outcomes[STI_REASONS];  /* of tasks that no worker counted; shared */

@@ -12,7 +12,7 @@
 #include <stint/statistics.h>
 
 #include "alloc/base/tally.h"
-#include "alloc/charge/label.h"
+#include "alloc/charge/account.h"
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
  * account that is free again, and memory that idle workers are to give back. Any thread. */
@@ -55,7 +55,6 @@ static inline void sti_outcomes_count(struct sti_outcomes outcomes, stint_reason
 
 /* --- The numbers of a pool, copied for stint_metrics_write. Any thread. --- */
 
-/* What has no comment is what stint/statistics.h calls so. */
 struct sti_pool_numbers {
     char label[STI_POOL_LABEL_SIZE];
     uint64_t workers;
@@ -64,15 +63,7 @@ struct sti_pool_numbers {
     uint64_t forks;
     uint64_t parks;
     uint64_t waiting; /* in all queues */
-    uint64_t held_back;
-    uint64_t running;
-    uint64_t asleep;
-    uint64_t neglected;
-    uint64_t longest_neglect_ns;
-    uint64_t substitutes;
-    uint64_t substituting;
-    uint64_t replaced;
-    uint64_t unreplaced;
+    stint_pool_statistics statistics;
     struct sti_tally_sum sum;
 };
 

@@ -27,7 +27,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
     sti_delays_close(pool);
     /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
-    sti_queue_slots_close(&pool->queue_slots);
+    sti_queue_slots_close(pool);
     sti_fair_queue_close(&pool->fair_queue);
     int before = STI_POOL_OPEN;
     /* seq_cst: park.h says what it is ordered with. */
@@ -80,53 +80,18 @@ static void cancel(stint_pool *pool)
 
 /* --- Waiting for the end ------------------------------------------------------------------------------------------ */
 
-static bool has_ended(const stint_pool *pool)
+static bool has_ended(const void *pool)
 {
-    return atomic_load_explicit(&pool->alive, memory_order_acquire) == 0;
-}
-
-/* 0; ETIMEDOUT; EINTR: an interrupt of the calling task has come. */
-static int sleep_until(stint_pool *pool, const struct sti_waking *waking, uint64_t deadline_ns)
-{
-    for (;;) {
-        uint32_t value = sti_event_value(&pool->ended);
-        if (has_ended(pool))
-            return 0;
-        if (waking != NULL && sti_waking_has_come(waking))
-            return EINTR;
-        if (!sti_event_wait(&pool->ended, value, deadline_ns))
-            return has_ended(pool) ? 0 : ETIMEDOUT;
-    }
-}
-
-static void ring(void *pool)
-{
-    sti_event_signal(&((stint_pool *)pool)->ended);
-}
-
-static int sleep_until_ended(stint_pool *pool, uint64_t deadline_ns, bool deaf)
-{
-    struct sti_waking waking;
-    if (deaf)
-        return sleep_until(pool, NULL, deadline_ns);
-    sti_waking_begin(&waking, ring, pool);
-    int error = sleep_until(pool, &waking, deadline_ns);
-    sti_waking_end(&waking);
-    return error;
+    return atomic_load_explicit(&((const stint_pool *)pool)->alive, memory_order_acquire) == 0;
 }
 
 /* In a task of another pool the place there is given up meanwhile, and an interrupt ends the wait: ECANCELED, or it
  * does not return. */
 static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
 {
-    struct sti_worker *worker = sti_worker_current();
     int error = EINTR;
     for (bool deaf = false; error == EINTR; deaf = true) {
-        if (worker != NULL)
-            sti_substitute_fall_asleep(worker, NULL);
-        error = sleep_until_ended(pool, deadline_ns, deaf);
-        if (worker != NULL)
-            sti_substitute_awake(worker, NULL);
+        error = sti_sleep(&pool->ended, has_ended, pool, deadline_ns, deaf);
         if (error == EINTR && sti_waking_deliver())
             return ECANCELED;
     }
@@ -205,16 +170,11 @@ static void join_once(stint_pool *pool)
     pthread_mutex_unlock(&pool->joining);
 }
 
-static bool is_known(stint_shutdown how)
-{
-    return how == STINT_SHUTDOWN_DRAIN || how == STINT_SHUTDOWN_CANCEL || how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL;
-}
-
 int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
-    if (pool == NULL || !is_known(how))
+    if (pool == NULL || (unsigned)how > (unsigned)STINT_SHUTDOWN_DRAIN_THEN_CANCEL)
         return EINVAL;
     if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         return EDEADLK;
@@ -238,7 +198,6 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
 void sti_farewells_init(struct sti_farewells *farewells)
 {
     pthread_mutex_init(&farewells->lock, NULL);
-    farewells->first = NULL;
 }
 
 void sti_farewells_end(struct sti_farewells *farewells)

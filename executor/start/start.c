@@ -12,7 +12,6 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
@@ -40,9 +39,7 @@ __attribute__((constructor(101))) static void start(void)
     sti_heap_start();
     sti_allocate_start();
 
-    /* libc's own functions: what follows takes locks by them. */
 #if STI_OVERRIDES
-    sti_plain_start();
     sti_override_lock_start();
 #endif
 
@@ -65,7 +62,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_pools_start();
     sti_task_take_reports();
 
-    sti_label_start();
     sti_watch_start();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 

@@ -76,8 +76,8 @@ void sti_compound_release(sti_task *task);
  * What a look goes through may be shared, so the ways through it may be exponentially many: a look ends after so many
  * futures, and so deep.
  *
- * Any thread, also under the locks of deadlock.h and deadlock.h: what is looked at is under locks of its own, under
- * which nobody takes those. */
+ * Any thread, also under the lock of deadlock.h: what is looked at is under locks of its own, under
+ * which nobody takes that. */
 
 #define STI_LOOK_DEPTH 64
 #define STI_LOOK_FUTURES 4096

@@ -111,6 +111,16 @@ void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run
     run_lines();
 }
 
+static void resolve(struct sti_line_turn *turn)
+{
+    sti_task_resolve(turn->task);
+}
+
+void sti_task_resolve_in_line(sti_task *task)
+{
+    sti_continuation_now(task, &task->turn, resolve);
+}
+
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
 void sti_continuation_lock(sti_task *task)
@@ -249,7 +259,7 @@ static __attribute__((noinline)) void resolve_followed(sti_task *task)
 {
     unsigned word = atomic_fetch_or_explicit(&task->continuations, RESOLVED, memory_order_acq_rel);
     if (word & SLEEPERS)
-        sti_wake_word_change(task);
+        sti_event_signal(&task->woken);
     if ((word & FOLLOWED) == 0)
         return;
     sti_continuation_lock(task);
@@ -268,32 +278,9 @@ void sti_continuation_resolve(sti_task *task)
         resolve_followed(task);
 }
 
-/* --- Sleepers ----------------------------------------------------------------------------------------------------- */
-
-void sti_wake_word_change(sti_task *task)
+bool sti_continuation_expect_sleeper(sti_task *task)
 {
-    /* relaxed: the wake is what makes anybody look, and the kernel's lock orders it with their comparison. */
-    atomic_fetch_add_explicit(&task->wake_word, 1, memory_order_relaxed);
-    sti_futex_wake_all(&task->wake_word);
-}
-
-uint32_t sti_wake_word(const sti_task *task)
-{
-    /* acquire: what is looked at next is not read before. */
-    return atomic_load_explicit(&task->wake_word, memory_order_acquire);
-}
-
-bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns)
-{
-    if (atomic_fetch_or_explicit(&task->continuations, SLEEPERS, memory_order_acq_rel) & RESOLVED)
-        return true;
-    if (deadline_ns == STI_NEVER) {
-        sti_futex_wait(&task->wake_word, value, NULL);
-    } else {
-        struct timespec deadline = sti_deadline_time(deadline_ns);
-        sti_futex_wait(&task->wake_word, value, &deadline);
-    }
-    return sti_task_is_resolved(task);
+    return (atomic_fetch_or_explicit(&task->continuations, SLEEPERS, memory_order_acq_rel) & RESOLVED) == 0;
 }
 
 /* --- stint_future_then, stint_future_add_continuation: callbacks of the application's. Any thread.

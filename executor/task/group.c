@@ -11,6 +11,7 @@
 #include <stint/group.h>
 #include <stint/guard.h>
 #include <stint/interrupt.h>
+#include <sys/queue.h>
 
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
@@ -22,9 +23,9 @@
 struct member {
     struct sti_continuation continuation;
     stint_group *group;
-    struct member *older; /* under the lock */
-    struct member *newer;
+    TAILQ_ENTRY(member) link; /* under the lock */
 };
+TAILQ_HEAD(members, member);
 
 /* In the block of its future, behind it. */
 struct idleness {
@@ -37,9 +38,8 @@ struct idleness {
 struct stint_group {
     atomic_uint references; /* the owner's, and each member's that has not resolved */
     pthread_mutex_t lock;
-    struct member *oldest;
-    struct member *newest;
-    struct idleness *idle; /* NULL: nobody has asked */
+    struct members members; /* the oldest first */
+    struct idleness *idle;  /* NULL: nobody has asked */
     stint_outcome outcome;
     sti_task *failed; /* whose payload is in the outcome; retained; or NULL */
 };
@@ -56,6 +56,7 @@ int stint_group_create(stint_group **group)
         return ENOMEM;
     atomic_init(&created->references, 1);
     pthread_mutex_init(&created->lock, NULL);
+    TAILQ_INIT(&created->members);
     *group = created;
     return 0;
 }
@@ -74,20 +75,6 @@ void stint_group_release(stint_group *group)
 }
 
 /* --- Members ------------------------------------------------------------------------------------------------------ */
-
-static void put_newest(stint_group *group, struct member *member)
-{
-    member->newer = NULL;
-    member->older = group->newest;
-    *(group->newest != NULL ? &group->newest->newer : &group->oldest) = member;
-    group->newest = member;
-}
-
-static void take_out(stint_group *group, struct member *member)
-{
-    *(member->older != NULL ? &member->older->newer : &group->oldest) = member->newer;
-    *(member->newer != NULL ? &member->newer->older : &group->newest) = member->older;
-}
 
 static void note_outcome(stint_group *group, sti_task *task)
 {
@@ -121,8 +108,8 @@ static void member_resolved(struct sti_continuation *continuation)
     stint_outcome outcome;
     sti_plain_mutex_lock(&group->lock);
     note_outcome(group, continuation->task);
-    take_out(group, member);
-    if (group->oldest == NULL) {
+    TAILQ_REMOVE(&group->members, member, link);
+    if (TAILQ_EMPTY(&group->members)) {
         idle = group->idle;
         group->idle = NULL;
         outcome = group->outcome;
@@ -141,7 +128,7 @@ static void add(stint_group *group, struct member *member, stint_future *future)
     member->continuation.task = future;
     member->continuation.run = member_resolved;
     sti_plain_mutex_lock(&group->lock);
-    put_newest(group, member);
+    TAILQ_INSERT_TAIL(&group->members, member, link);
     sti_plain_mutex_unlock(&group->lock);
     sti_continuation_add(&member->continuation);
 }
@@ -207,8 +194,8 @@ static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
         return NULL;
     sti_task **awaited = sti_process_malloc(STI_LOOK_FUTURES * sizeof *awaited);
     sti_plain_mutex_lock(&group->lock);
-    const struct member *member = awaited != NULL ? group->oldest : NULL;
-    for (; member != NULL && *count < STI_LOOK_FUTURES; member = member->newer) {
+    const struct member *member = awaited != NULL ? TAILQ_FIRST(&group->members) : NULL;
+    for (; member != NULL && *count < STI_LOOK_FUTURES; member = TAILQ_NEXT(member, link)) {
         sti_task_retain(member->continuation.task);
         awaited[(*count)++] = member->continuation.task;
     }
@@ -243,7 +230,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
     struct idleness *unneeded = NULL;
     stint_outcome outcome;
     sti_plain_mutex_lock(&group->lock);
-    bool is_idle = group->oldest == NULL;
+    bool is_idle = TAILQ_EMPTY(&group->members);
     outcome = group->outcome;
     if (!is_idle && group->idle != NULL) {
         unneeded = made;
@@ -265,7 +252,8 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
     sti_plain_mutex_lock(&group->lock);
-    sti_task *task = group->newest != NULL ? group->newest->continuation.task : NULL;
+    const struct member *newest = TAILQ_LAST(&group->members, members);
+    sti_task *task = newest != NULL ? newest->continuation.task : NULL;
     if (task != NULL)
         sti_task_retain(task);
     else if (outcome != NULL)
@@ -289,17 +277,6 @@ static int wait_for(sti_task *task, uint64_t deadline_ns)
     return error;
 }
 
-static int wait_in_task(stint_group *group, stint_outcome *outcome)
-{
-    sti_task *task;
-    int error = 0;
-    while (error == 0 && (task = find_newest(group, outcome)) != NULL) {
-        error = wait_for(task, STI_NEVER);
-        sti_task_release(task);
-    }
-    return error;
-}
-
 static int wait_for_idle(stint_group *group, uint64_t deadline_ns, stint_outcome *outcome)
 {
     stint_future *idle;
@@ -313,16 +290,29 @@ static int wait_for_idle(stint_group *group, uint64_t deadline_ns, stint_outcome
     return error;
 }
 
+static int finish_wait(int error)
+{
+    if (error == 0)
+        stint_checkpoint();
+    return error;
+}
+
+/* In a task, which can run one after the other of them. */
 int stint_group_wait(stint_group *group, stint_outcome *outcome)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
+    sti_task *task;
+    int error = 0;
     if (group == NULL)
         return EINVAL;
-    int error = sti_worker_current() != NULL ? wait_in_task(group, outcome) : wait_for_idle(group, STI_NEVER, outcome);
-    if (error == 0)
-        stint_checkpoint();
-    return error;
+    if (sti_worker_current() == NULL)
+        return finish_wait(wait_for_idle(group, STI_NEVER, outcome));
+    while (error == 0 && (task = find_newest(group, outcome)) != NULL) {
+        error = wait_for(task, STI_NEVER);
+        sti_task_release(task);
+    }
+    return finish_wait(error);
 }
 
 int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome *outcome)
@@ -331,10 +321,7 @@ int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome 
         return ENOTSUP;
     if (group == NULL)
         return EINVAL;
-    int error = wait_for_idle(group, sti_deadline_after(timeout_ns), outcome);
-    if (error == 0)
-        stint_checkpoint();
-    return error;
+    return finish_wait(wait_for_idle(group, sti_deadline_after(timeout_ns), outcome));
 }
 
 /* --- Cancelling --------------------------------------------------------------------------------------------------- */
@@ -344,10 +331,10 @@ static sti_task *turn_over(stint_group *group)
 {
     sti_task *task = NULL;
     sti_plain_mutex_lock(&group->lock);
-    struct member *oldest = group->oldest;
+    struct member *oldest = TAILQ_FIRST(&group->members);
     if (oldest != NULL) {
-        take_out(group, oldest);
-        put_newest(group, oldest);
+        TAILQ_REMOVE(&group->members, oldest, link);
+        TAILQ_INSERT_TAIL(&group->members, oldest, link);
         task = oldest->continuation.task;
         sti_task_retain(task);
     }
@@ -359,8 +346,9 @@ static size_t count_members(stint_group *group)
 {
     size_t count = 0;
     sti_plain_mutex_lock(&group->lock);
-    for (const struct member *member = group->oldest; member != NULL; member = member->newer)
-        count++;
+    const struct member *member;
+    TAILQ_FOREACH(member, &group->members, link)
+    count++;
     sti_plain_mutex_unlock(&group->lock);
     return count;
 }

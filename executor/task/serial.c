@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stint/delayed.h>
 #include <stint/serial.h>
+#include <sys/queue.h>
 
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
@@ -21,11 +22,11 @@ struct entry {
     struct sti_delayed delayed;
     struct sti_continuation ended; /* of itself */
     stint_serial *serial;
-    struct entry *next; /* in line; this and the rest under the lock */
-    struct entry *previous;
+    TAILQ_ENTRY(entry) link; /* in line; this and the rest under the lock */
     bool in_line;
     bool over;
 };
+TAILQ_HEAD(entries, entry);
 
 struct stint_serial {
     atomic_uint references; /* the owner's and each entry's that has not ended */
@@ -33,8 +34,7 @@ struct stint_serial {
     size_t max_waiting;
     pthread_mutex_t lock;
     size_t waiting; /* or about to */
-    struct entry *first;
-    struct entry *last;
+    struct entries line;
     struct entry *current;
 };
 
@@ -52,6 +52,7 @@ int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **ser
     created->pool = pool;
     created->max_waiting = max_waiting != 0 ? max_waiting : SIZE_MAX;
     pthread_mutex_init(&created->lock, NULL);
+    TAILQ_INIT(&created->line);
     *serial = created;
     return 0;
 }
@@ -72,24 +73,20 @@ void stint_serial_release(stint_serial *serial)
 static void enter_line(stint_serial *serial, struct entry *entry)
 {
     entry->in_line = true;
-    entry->next = NULL;
-    entry->previous = serial->last;
-    *(serial->last != NULL ? &serial->last->next : &serial->first) = entry;
-    serial->last = entry;
+    TAILQ_INSERT_TAIL(&serial->line, entry, link);
 }
 
 static void leave_line(stint_serial *serial, struct entry *entry)
 {
     entry->in_line = false;
-    *(entry->previous != NULL ? &entry->previous->next : &serial->first) = entry->next;
-    *(entry->next != NULL ? &entry->next->previous : &serial->last) = entry->previous;
+    TAILQ_REMOVE(&serial->line, entry, link);
     serial->waiting--;
 }
 
 /* The one to be started, retained; NULL: none. */
 static struct entry *pass_turn(stint_serial *serial)
 {
-    struct entry *entry = serial->first;
+    struct entry *entry = TAILQ_FIRST(&serial->line);
     serial->current = entry;
     if (entry != NULL) {
         leave_line(serial, entry);

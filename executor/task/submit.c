@@ -98,12 +98,6 @@ static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *
     return error;
 }
 
-/* There is no slot for it now. */
-static bool is_full(int error)
-{
-    return error == EAGAIN || error == EDQUOT;
-}
-
 /* After any error but those of a full slot the task is gone. */
 static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task *task, stint_future **future)
 {
@@ -112,7 +106,7 @@ static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task 
                                                                : offer(pool, worker, task, future);
     if (__builtin_expect(error == 0, 1))
         return 0;
-    if (!is_full(error) && error != TAKEN_BACK)
+    if (!sti_admission_is_full(error) && error != TAKEN_BACK)
         sti_task_discard(task);
     return error;
 }
@@ -134,7 +128,7 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     if (error != 0)
         return refuse(error, future);
     error = put(pool, task, future);
-    if (__builtin_expect(is_full(error), 0))
+    if (__builtin_expect(sti_admission_is_full(error), 0))
         sti_task_discard(task);
     return error != TAKEN_BACK ? error : ESHUTDOWN;
 }
@@ -144,7 +138,7 @@ int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool
 {
     int error = put(pool, task, future);
     *settles = error == TAKEN_BACK;
-    if (!is_full(error))
+    if (!sti_admission_is_full(error))
         return error == TAKEN_BACK ? ESHUTDOWN : error;
     if (deadline_ns != 0 && (sti_worker_of(pool) != NULL || sti_continuation_is_running()))
         error = EDEADLK;
@@ -208,8 +202,9 @@ static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_
 {
     sti_task_retain(task);
     int error = put_anywhere(pool, worker, task);
-    if (error == 0)
-        sti_monitor_await(task);
+    uint64_t deadline;
+    if (error == 0 && !__builtin_add_overflow(task->submitted_ns, task->options.budget.wall_ns, &deadline))
+        sti_monitor_set(&pool->monitor, &task->timer, STI_TIMER_EXPIRY, deadline);
     sti_task_release(task);
     return error;
 }
@@ -236,7 +231,7 @@ int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_
     return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
 }
 
-static bool claim_awaited(sti_task *task, bool beyond)
+bool sti_admission_claim_awaited(sti_task *task, bool beyond)
 {
     struct sti_fair_queue *fair_queue = task->fair_queue;
     if (fair_queue == NULL)
@@ -245,16 +240,6 @@ static bool claim_awaited(sti_task *task, bool beyond)
     if (taken && sti_queue_slots_are_wanted(&fair_queue->pool->queue_slots))
         sti_queue_slots_fill(fair_queue->pool);
     return taken;
-}
-
-bool sti_admission_claim_awaited(sti_task *task)
-{
-    return claim_awaited(task, false);
-}
-
-bool sti_admission_claim_beyond(sti_task *task)
-{
-    return claim_awaited(task, true);
 }
 
 stint_account *sti_admission_account_of(sti_task *task)

@@ -24,6 +24,12 @@ static inline bool sti_admission_is_plain(const sti_task *task)
     return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
 }
 
+/* Of what sti_admission_put says: there is no slot for it now. */
+static inline bool sti_admission_is_full(int error)
+{
+    return error == EAGAIN || error == EDQUOT;
+}
+
 /* One that has waited for its slot has been submitted before. */
 static inline void sti_admission_trace(sti_task *task)
 {
@@ -57,12 +63,9 @@ void sti_admission_prepare(stint_pool *pool, sti_task *task);
 int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 
 /* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for
- * its account. */
-bool sti_admission_claim_awaited(sti_task *task);
-
-/* The same for one that may run over its account's maximum, as one that has a slot there does not run before it has
+ * its account; not so beyond: it may run over the maximum, as one that has a slot there does not run before it has
  * ended (deadlock.h). */
-bool sti_admission_claim_beyond(sti_task *task);
+bool sti_admission_claim_awaited(sti_task *task, bool beyond);
 
 /* The account of a task that waits, retained; NULL: it has none, or waits no more. Of the calling worker's pool. */
 stint_account *sti_admission_account_of(sti_task *task);

@@ -14,7 +14,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
-#include "alloc/charge/label.h"
 #include "alloc/report/report.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
@@ -98,7 +97,7 @@ bool sti_task_mark_ending(sti_task *task, stint_reason reason)
 static void forget_deadline(sti_task *task)
 {
     if (task->monitor != NULL)
-        sti_monitor_forget(task);
+        sti_monitor_forget(task->monitor, &task->timer);
 }
 
 bool sti_task_claim(sti_task *task)
@@ -165,7 +164,7 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason)
 void sti_task_count_labelled(const sti_task *task, stint_reason reason)
 {
     if (task->options.account != NULL)
-        sti_label_count_unstarted(sti_account_label(task->options.account), reason);
+        sti_account_count(task->options.account, reason, 0);
 }
 
 bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes)

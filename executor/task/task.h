@@ -38,6 +38,7 @@
 #include <stint/pool.h>
 #include <stint/report.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
@@ -79,7 +80,7 @@ struct stint_future {
     atomic_int state;
     atomic_uint references;
     atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
-    atomic_uint wake_word;     /* sleepers sleep on it: changed whenever they have to look again */
+    sti_event woken;           /* signalled when those who wait for it have to look again */
     atomic_uint lock;
     bool is_told; /* by a teller; this, the next one, last_continuation and told: under the lock */
     struct sti_continuation *first_continuation;
@@ -99,12 +100,11 @@ struct stint_future {
     struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
     const struct sti_continuation *told;         /* the one that the teller runs, or has run last */
     sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (shutdown.h) */
-    struct sti_fair_entry *fair_entry;           /* this and the next two: under the entries' lock */
-    sti_task *older;
-    sti_task *newer;
+    struct sti_fair_entry *fair_entry;           /* this and the next one: under the entries' lock */
+    TAILQ_ENTRY(stint_future) fair_link;
     uint64_t charged; /* to its entry as it began; for the claimant */
     union {
-        struct sti_timer timer;    /* the monitor's, until the task has been claimed */
+        struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
         struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
     };
     stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */

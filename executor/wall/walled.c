@@ -24,7 +24,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/report/report.h"
@@ -109,7 +108,7 @@ static stint_report_level report_level(const struct sti_walled *walled)
 {
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     stint_report_level level = walled->task.options.report;
-    return level != STINT_REPORT_NONE ? level : home->report_level;
+    return level != STINT_REPORT_NONE ? level : home->options.report;
 }
 
 static void write_task(const struct sti_walled *walled, struct sti_wall_message *message)
@@ -673,12 +672,10 @@ static void leave_account(struct sti_walled *walled, const stint_outcome *outcom
     stint_account *account = walled->task.options.account;
     if (account == NULL)
         return;
-    struct sti_thread *thread = sti_thread_own();
     uint64_t used = walled->answered ? walled->done.usage.allocated : walled->drawn[STI_WALL_ALLOCATED];
     sti_account_settle(account, NULL, walled->drawn[STI_WALL_ALLOCATED], used);
     sti_account_reserve(account, NULL, walled->drawn[STI_WALL_MEMORY], 0);
-    if (thread != NULL)
-        sti_label_count(thread, sti_account_label(account), outcome->reason, outcome->usage.allocated);
+    sti_account_count(account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(account, NULL);
 }
 
@@ -764,7 +761,7 @@ static int run_in_scope(struct sti_walled *walled)
 
 static void count(struct sti_tally *tally, const stint_outcome *outcome)
 {
-    sti_histogram_add_time_own(&tally->waited, outcome->usage.queued_ns);
+    sti_histogram_add_own(&tally->waited, outcome->usage.queued_ns);
     sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
 }
 

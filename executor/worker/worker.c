@@ -46,36 +46,11 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
 {
     sti_deque_init(&worker->deque);
     sti_split_init(&worker->split);
-    sti_event_init(&worker->wake);
-    sti_event_init(&worker->helped);
-    atomic_init(&worker->calls, 0);
-    atomic_init(&worker->asked, false);
-    atomic_init(&worker->idle, false);
-    atomic_init(&worker->called_ns, 0);
-    atomic_init(&worker->woken_by, 0);
-    atomic_init(&worker->woken_in, 0);
+    memset(&worker->wake, 0, sizeof *worker - offsetof(struct sti_worker, wake));
     worker->pool = pool;
-    atomic_init(&worker->running, NULL);
-    atomic_init(&worker->record, NULL);
-    memset(&worker->ask, 0, sizeof worker->ask);
-    worker->replaced = 0;
     worker->index = index;
-    worker->turn = 0;
-    worker->plain_turn = 0;
     worker->next_victim = index + 1;
     worker->random = index + 1;
-    worker->bill.fair_entry = NULL;
-    worker->clock = 0;
-    worker->inner = 0;
-    worker->yields = 0;
-    worker->buried = 0;
-    worker->stack = NULL;
-    worker->stack_size = 0;
-    worker->idled_since = 0;
-    worker->slept = NULL;
-    worker->asleep = 0;
-    worker->next_retired = NULL;
-    memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
 }
 
 STI_FORK_HANDLER void sti_worker_in_child(void)
@@ -237,25 +212,6 @@ static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *
     return task;
 }
 
-static sti_task *claim_oldest(struct sti_worker *worker)
-{
-    bool queue_first = ++worker->plain_turn % 2 == 0;
-    sti_task *task = queue_first ? claim_from(worker, from_queue) : claim_from(worker, from_deque_s_other_end);
-    if (task == NULL)
-        task = queue_first ? claim_from(worker, from_deque_s_other_end) : claim_from(worker, from_queue);
-    return task != NULL ? task : claim_from_next_other(worker);
-}
-
-sti_task *sti_worker_claim_other(struct sti_worker *worker)
-{
-    worker->turn++;
-    stint_pool *pool = worker->pool;
-    sti_task *task = sti_fair_queue_are_ready(&pool->fair_queue) ? claim_by_priority(worker) : claim_oldest(worker);
-    if (__builtin_expect(sti_queue_slots_are_wanted(&pool->queue_slots), 0))
-        sti_queue_slots_fill(pool);
-    return task;
-}
-
 static sti_task *claim_near(struct sti_worker *worker)
 {
     worker->turn++;
@@ -334,7 +290,7 @@ static void tell_application(const struct sti_worker *worker, stint_worker_fn *f
     if (function == NULL)
         return;
     sti_continuation_begin_callback();
-    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->worker_data, worker->index, NULL);
+    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->options.worker_data, worker->index, NULL);
     sti_continuation_end_callback();
 }
 
@@ -355,16 +311,16 @@ void *sti_worker_main(void *argument)
     stint_pool *pool = worker->pool;
     sti_worker_begin(worker);
     sti_child_set_masks(&pool->signals);
-    tell_application(worker, pool->worker_begins);
+    tell_application(worker, pool->options.worker_begins);
     sti_fork_begin_thread(worker);
     atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
-    sti_report_set_thread_level(pool->report_level);
+    sti_report_set_thread_level(pool->options.report);
     if (worker->index >= pool->worker_count)
         sti_substitute_begin(worker);
     struct found found;
     while (find(worker, &found)) {
         if (found.task != NULL) {
-            if (pool->holds_near_limit)
+            if (pool->options.hold_near_memory_limit)
                 hold_back(pool);
             sti_worker_run(worker, found.task);
             if (__builtin_expect(found.task->outcome.usage.queued_ns >= STINT_NEGLECT_NS / 100, 0))
@@ -379,9 +335,8 @@ void *sti_worker_main(void *argument)
         sti_subtask_collect();
     }
     sti_fork_end_thread();
-    sti_ask_end();
     sti_substitute_leave(worker);
-    tell_application(worker, pool->worker_ends);
+    tell_application(worker, pool->options.worker_ends);
     sti_worker_own = NULL;
     sti_shutdown_leave(pool);
     return NULL;

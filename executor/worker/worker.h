@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 #include "alloc/interrupt/left_frames.h"
-#include "alloc/interrupt/signals.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
 #include "executor/fork/split.h"
@@ -38,14 +37,12 @@ struct sti_worker {
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
-    struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
     unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
     unsigned index;         /* from the pool's number of workers on: a substitute */
     unsigned turn;          /* counts the tasks it took, from wherever */
     unsigned plain_turn;    /* counts looks for plain ones */
     unsigned next_victim;   /* whose deque comes next, out of turn */
     uint32_t random;        /* never 0 */
-    unsigned yields;        /* tasks on the stack that have yielded */
     unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
     struct sti_bill bill;   /* of the plain task that it has claimed and is about to run */
     uint64_t clock;         /* the thread's processor time, when it was read a moment ago; 0: it was not */
@@ -139,9 +136,6 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task);
 
 /* Whether the task is on this thread's stack: whoever waits for it here waits for itself. */
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task);
-
-/* Find and claim a task for one that yields: whose turn it is, the oldest first. NULL: there is none. */
-sti_task *sti_worker_claim_other(struct sti_worker *worker);
 
 /* Run a claimed task whose entry is still in some queue. */
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task);

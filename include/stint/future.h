@@ -32,14 +32,16 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  *   time-out: then one of them is told, some ten milliseconds after the last has fallen asleep. Also in a callback,
  *   where the future has not resolved.
  * ECANCELED: the calling task, in STINT_FAIL, is to stop.
- * EAGAIN: every thread of the pool waits, no substitute is left, and no stack has room for the awaited task; or the
- *   awaited task was delayed (delayed.h), and there is no slot for it in the queue. Try again later.
+ * EAGAIN: every thread of the pool waits, no substitute is left, nobody has begun the awaited task, and an eighth of
+ *   this thread's stack is all that is left; or the awaited task was delayed (delayed.h), and there is no slot for it
+ *   in the queue. Try again later.
  * Any thread. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
  *
- * As stint_future_wait; ETIMEDOUT: it has not resolved yet, and *outcome is as it was. Any thread. */
+ * As stint_future_wait; ETIMEDOUT: it has not resolved yet, and *outcome is as it was; EAGAIN: timeout_ns is
+ * STINT_FOREVER, every thread of the pool waits, and nobody has begun the awaited task. Any thread. */
 STINT_API int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome);
 
 /* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and

@@ -22,9 +22,9 @@
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
  * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
- * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a
- * rollback, unless a variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and
- * thread_local variables that are being made are not seen: mask them. */
+ * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
+ * variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and thread_local variables that
+ * are being made are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 

@@ -63,8 +63,7 @@ typedef struct stint_pool_options {
      * left, takes its worker's place until it ends, so the pool keeps its width. And on_overdue (may be NULL) is called
      * with a report and overdue_arg, once for the task, on a thread that the pool has for such calls. It must not block
      * for long, as other reports and the callbacks of expired tasks wait behind it; it may do what a callback of
-     * stint_future_then may. The task's thread finds out where it is in a signal handler (SIGRTMAX - 3): a poll or
-     * nanosleep that it was in returns EINTR. 0: no task is overdue, and this costs nothing. */
+     * stint_future_then may. 0: no task is overdue, and this costs nothing. */
     uint64_t overdue_ns;
     stint_overdue_fn *on_overdue;
     void *overdue_arg;
@@ -136,18 +135,6 @@ STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stin
  * callback. Any thread. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
-
-/* Between the steps of a long task, offer the worker to one other task that waits in the same pool. If there is one
- * that may begin, the oldest of them runs right here, on top of the calling task, in a scope of its own that charges
- * the caller nothing. Then, and in any case, this is a sample point (stint_checkpoint).
- *
- * No task is run in a stolen subtask; while the task is masked or holds a lock (interrupt.h), which the other one might
- * want; and when 8 tasks that have yielded lie on this thread's stack, or half of the stack is in use: so what a yield
- * needs of the stack is bounded. The caller goes on when the other task has ended, however long that takes; its
- * deadline goes on meanwhile, its processor time does not. The other task may not wait for the caller: it gets EDEADLK.
- *
- * Returns whether a task was run; false outside of a pool's tasks. Any thread. */
-STINT_API bool stint_yield(void);
 
 typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */

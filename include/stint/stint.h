@@ -12,7 +12,7 @@
  * Names: stint_noun_verb, the noun being what is acted upon (stint_pool_create, stint_roots_set_scan);
  * stint_noun_property for what is read; "is" for what is true or false. Only the calling task goes without saying, and
  * the words of the library itself are alone: stint_run, submit, fork, join, for, reduce, sort, fail, finish,
- * checkpoint, yield, mask, unmask, with, when_all, when_any, and malloc's family. Types of functions end in _fn, file
+ * checkpoint, mask, unmask, with, when_all, when_any, and malloc's family. Types of functions end in _fn, file
  * descriptors are fd. The object comes first, what a call makes or fills in last. A name that ends in an underscore is
  * not for use.
  *

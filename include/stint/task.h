@@ -36,7 +36,7 @@ typedef struct stint_budget {
     size_t memory;
 
     /* Nanoseconds that it may take, from the submission or from the call of stint_run. Checked in stint_checkpoint and
-     * at sample points: at the latest every 16 KiB that are allocated (every 128 KiB while that takes less than
+     * at sample points: at the latest every 16 KiB that are allocated (every 112 KiB while that takes less than
      * milliseconds), and at the first allocation after the time has come. */
     uint64_t wall_ns;
 

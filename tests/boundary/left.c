@@ -74,6 +74,27 @@ TEST(an_interrupt_comes_soon_after_it_has_returned)
     assert_in_range(outcome.usage.allocated, 2 * LIMIT, 2 * LIMIT + 20 * KIB);
 }
 
+static bool saw_a_refusal;
+
+static int use_up_the_grace_and_go_on(void *library, void **value)
+{
+    (void)value;
+    ((struct left_library *)library)->work((LIMIT + 60 * KIB) / 1000);
+    saw_a_refusal = keep(malloc(16 * KIB)) == NULL;
+    return 0;
+}
+
+TEST(nothing_is_refused_for_a_library_that_has_returned)
+{
+    stint_options options = limited_in(STINT_JUMP);
+    options.grace = 64 * KIB;
+    saw_a_refusal = false;
+    stint_outcome outcome = run_task(use_up_the_grace_and_go_on, &left_unlisted, &options);
+    assert_limit_passed(outcome);
+    assert_true(outcome.usage.deferred > 0);
+    assert_false(saw_a_refusal);
+}
+
 static int ask_in_the_library(void *library, void **value)
 {
     (void)value;
@@ -220,7 +241,39 @@ TEST(a_signal_leaves_only_what_is_allowed)
     assert_int_equal(left_allowed.ended, ended);
 }
 
-/* --- Code that is in no module --- */
+/* --- Code that nothing describes --- */
+
+/* Calls its argument with NULL, and has no table. */
+void call_bare(void (*function)(void *));
+__asm__(".pushsection .text\n"
+        ".type call_bare, @function\n"
+        ".globl call_bare\n"
+        "call_bare:\n"
+        "movq %rdi, %rax\n"
+        "xorl %edi, %edi\n"
+        "subq $8, %rsp\n"
+        "call *%rax\n"
+        "addq $8, %rsp\n"
+        "ret\n"
+        ".size call_bare, . - call_bare\n"
+        ".popsection\n");
+
+static int call_without_a_table(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    call_bare(allocate_to_the_end);
+    went_on = true;
+    return 0;
+}
+
+TEST(code_without_a_table_is_not_left)
+{
+    stint_options options = limited_in(STINT_JUMP);
+    went_on = false;
+    assert_limit_passed(run_task(call_without_a_table, NULL, &options));
+    assert_true(went_on);
+}
 
 /* Calls its argument. */
 static const uint8_t code[] = {

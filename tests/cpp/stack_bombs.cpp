@@ -52,11 +52,6 @@ __attribute__((noinline)) int recurse_with_destructors(int depth)
     return never ? depth : recurse_with_destructors(depth + 1) + *number + text[3];
 }
 
-int compare(const void *left, const void *right)
-{
-    return *static_cast<const int *>(left) - *static_cast<const int *>(right) + recurse(0);
-}
-
 int call_plainly(void *, void **)
 {
     return recurse(0);
@@ -65,13 +60,6 @@ int call_plainly(void *, void **)
 int call_allocating(void *, void **)
 {
     return recurse_and_allocate(0);
-}
-
-int call_sorting(void *, void **)
-{
-    int numbers[] = { 3, 1, 2, 0 };
-    qsort(numbers, 4, sizeof *numbers, compare);
-    return numbers[0];
 }
 
 int call_with_destructors(void *, void **)
@@ -110,7 +98,6 @@ const struct bomb {
 } bombs[] = {
     { "no allocation", call_plainly, STINT_JUMP },
     { "allocations", call_allocating, STINT_JUMP },
-    { "a comparator", call_sorting, STINT_JUMP },
     { "destructors", call_with_destructors, STINT_UNWIND },
     { "libxml2's paths", compile_path, STINT_JUMP, has_no_bombs },
     { "libxml2's copies", copy_deep_document, STINT_JUMP, has_no_bombs },

@@ -146,7 +146,7 @@ static int guard_pages(void *arg, void **value)
 TEST(pages_that_the_task_has_forbidden_to_be_read_are_left_out_and_counted)
 {
     (void)state;
-    size_t sizes[] = { 8192, 16384, 65536 };
+    size_t sizes[] = { 8192, 16384, 32768 };
     for (size_t i = 0; i < 3; i++) {
         json_t *report = report_at_checkpoint(guard_pages, &sizes[i]);
         json_t *lost = json_at(report, "what", "lost");

@@ -154,6 +154,39 @@ TEST(a_key_that_is_deleted_in_between_is_forgotten)
     pthread_key_delete(key);
 }
 
+static void *delete_and_find_again(void *arg)
+{
+    pthread_key_t *key = arg;
+    pthread_key_t again;
+    pthread_key_delete(*key);
+    if (pthread_key_create(&again, NULL) == 0 && again != *key)
+        *key = PTHREAD_KEYS_MAX;
+    return NULL;
+}
+
+/* The old value is another key's by the time of the rollback. */
+static int have_deleted_elsewhere(void *arg, void **value)
+{
+    pthread_key_t *key = arg;
+    pthread_t thread;
+    (void)value;
+    pthread_setspecific(*key, &thread);
+    if (pthread_create(&thread, NULL, delete_and_find_again, key) == 0)
+        pthread_join(thread, NULL);
+    return EIO;
+}
+
+TEST(so_is_one_that_another_thread_deletes)
+{
+    pthread_key_t key;
+    assert_int_equal(pthread_key_create(&key, NULL), 0);
+    pthread_setspecific(key, &key);
+    assert_int_equal(run_task(have_deleted_elsewhere, &key, NULL).error, EIO);
+    assert_int_not_equal(key, PTHREAD_KEYS_MAX);
+    assert_null(pthread_getspecific(key));
+    pthread_key_delete(key);
+}
+
 static int set_a_deleted_key(void *arg, void **value)
 {
     (void)value;

@@ -447,6 +447,8 @@ static stint_reason reason_of_recursion(void)
     stint_fn *recursion;
     stint_outcome outcome;
     *(void **)&recursion = of_plugin("plugin_recurse");
+    if (stint_module_allow("libcrash-plugin") != 0)
+        return STINT_REASON_NONE;
     return stint_run(recursion, NULL, NULL, &outcome) == 0 ? outcome.reason : STINT_REASON_NONE;
 }
 
