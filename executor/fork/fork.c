@@ -155,7 +155,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     offer->value = NULL;
     if (sti_trace_runs())
         trace_begin(stolen);
-    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);
+    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     if (sti_trace_runs())
         sti_trace_end_fork(offer);
     sti_worker_leave(worker, &frame);
@@ -266,11 +266,8 @@ static bool take_back(struct sti_worker *worker, size_t index)
 static int collect(struct sti_worker *worker, size_t index, void **value)
 {
     const struct sti_offer *offer = await(worker, index);
-    struct sti_thrown thrown = offer->thrown;
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
-    if (__builtin_expect(thrown.exception != NULL, 0))
-        sti_boundary_rethrow(&thrown);
     if (value != NULL)
         *value = offer->value;
     return offer->code;
@@ -321,11 +318,8 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    const struct sti_offer *offer = await(worker, index);
-    struct sti_thrown thrown = offer->thrown;
+    await(worker, index);
     sti_split_forget(&worker->split, index);
-    if (thrown.exception != NULL)
-        sti_boundary_drop(&thrown);
 }
 
 void stint_fork_drop(stint_subtask *subtask)
@@ -347,8 +341,8 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. In the child
- * of a fork(2) there are no thieves to wait for. */
+/* Without a look at the subtasks: their frames may be gone. In the child of a fork(2) there are no thieves to wait
+ * for. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);

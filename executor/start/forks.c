@@ -14,7 +14,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/at_return.h"
 #include "alloc/interrupt/override_lock.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/watch.h"
@@ -42,7 +41,6 @@ static const struct row {
     { .name = "the thread's record", .child = sti_thread_in_child },
     { .name = "the worker", .child = sti_worker_in_child },
     { .name = "the process's size in memory", .child = sti_system_in_child },
-    { .name = "addresses to return to", .child = sti_at_return_in_child },
     { .name = "blocked signals", .child = sti_signals_in_child },
     { .name = "processor time", .prepare = sti_cpu_before_fork, .child = sti_cpu_in_child },
     { .name = "the watch", .child = sti_watch_in_child },
