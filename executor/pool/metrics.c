@@ -359,6 +359,8 @@ static int make_quietly(struct sti_output *output)
 
 int stint_metrics_write(int fd)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     struct sti_output output;
     int saved_errno = errno;
     stint_mask();

@@ -90,13 +90,9 @@ void sti_overdue_begin_task(struct sti_overdue_entry *entry, struct sti_worker *
         sti_monitor_set(&pool->monitor, &entry->timer, STI_TIMER_OVERDUE, time);
 }
 
-/* Not in the child of a fork(2) that it made. */
 void sti_overdue_end_task(struct sti_overdue_entry *entry)
 {
-    stint_pool *pool = entry->worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return;
-    sti_monitor_forget(&pool->monitor, &entry->timer);
+    sti_monitor_forget(&entry->worker->pool->monitor, &entry->timer);
     if (entry->given_up)
         sti_substitute_return(entry->worker);
 }

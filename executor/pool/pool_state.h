@@ -109,17 +109,6 @@ static inline bool sti_pool_is_open(const stint_pool *pool)
     return atomic_load_explicit(&pool->phase, memory_order_acquire) == STI_POOL_OPEN;
 }
 
-static inline bool sti_pool_is_left_behind(const stint_pool *pool)
-{
-    return atomic_load_explicit(&pool->phase, memory_order_relaxed) == STI_POOL_LEFT_BEHIND;
-}
-
-/* Of a pool that is not open, to a submitter. */
-static inline int sti_pool_refusal(const stint_pool *pool)
-{
-    return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;
-}
-
 /* How many of the pool's workers are threads, or were: its own, then substitutes. For whoever looks through them
  * all. */
 static inline unsigned sti_pool_slots(const stint_pool *pool)

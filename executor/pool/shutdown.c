@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/task/continuation.h"
@@ -162,10 +163,10 @@ static void join_once(stint_pool *pool)
 
 int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL || (unsigned)how > (unsigned)STINT_SHUTDOWN_DRAIN_THEN_CANCEL)
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);

@@ -16,7 +16,6 @@ enum sti_pool_phase {
     STI_POOL_OPEN,
     STI_POOL_DRAINING,
     STI_POOL_CANCELLING,
-    STI_POOL_LEFT_BEHIND, /* in the child of a fork(2): its workers are not here */
 };
 /* Move the pool to this phase unless it is there or beyond, and wake the workers to see it. */
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase);

@@ -131,14 +131,11 @@ static void answer(struct sti_slot_waiter *waiter, int error)
     sti_task_release(task);
 }
 
-/* One after the other, also where there are slots: so none overtakes another. In the child of a fork(2), by a task that
- * it was to follow, nobody would run it. */
+/* One after the other, also where there are slots: so none overtakes another. */
 void sti_delayed_start_claimed(sti_task *task)
 {
     struct sti_delayed *delayed = (struct sti_delayed *)task;
     struct sti_queue_slots *queue_slots = &delayed->home->queue_slots;
-    if (sti_task_is_left_behind(task))
-        return;
     if (delayed->start_ns == 0)
         task->submitted_ns = sti_clock_now();
     else if (delayed->start_ns > task->submitted_ns)
@@ -180,7 +177,7 @@ int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, c
     if (error != 0)
         return error;
     if (!sti_pool_is_open(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     sti_task *task = sti_task_create_sized(size, pool, fn, arg, options);
     if (task == NULL)
         return ENOMEM;

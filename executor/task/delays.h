@@ -66,7 +66,7 @@ static inline bool sti_task_is_due(sti_task *task)
 }
 
 /* A task with both its references, in a block of so many bytes, which is zero behind the task. 0; EINVAL; ENOTSUP;
- * ESHUTDOWN, EOWNERDEAD; ENOMEM. */
+ * ESHUTDOWN; ENOMEM. */
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
                        struct sti_delayed **delayed);
 

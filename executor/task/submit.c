@@ -9,6 +9,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/scope.h"
@@ -33,7 +34,7 @@ make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *option
     if (error != 0)
         return error;
     if (!sti_pool_is_open(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     if (!sti_record_charge_to(thread, sizeof(sti_task), caller))
         return ENOMEM;
     *task = sti_task_create(sizeof(sti_task), pool, fn, arg, options, thread);
@@ -110,6 +111,8 @@ static __attribute__((noinline, cold)) int refuse(int error, stint_future **futu
 
 int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
 {
+    if (sti_process_is_partial())
+        return refuse(ENOTSUP, future);
     sti_task *task;
     int error = future != NULL ? make_task(pool, fn, arg, options, &task, STI_CALLER()) : EINVAL;
     if (error != 0)
@@ -152,6 +155,8 @@ static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
 int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
                       stint_future **future)
 {
+    if (sti_process_is_partial())
+        return refuse(ENOTSUP, future);
     uint64_t begun = sti_clock_now();
     uint64_t deadline = sti_deadline_after(timeout_ns);
     int error = EINTR;

@@ -147,6 +147,8 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
     };
     task->counted = true;
     int error = sti_scope_run(&request, &task->outcome);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     if (__builtin_expect(error != 0, 0))
         fail_unstarted(task, error, request.tally);
 }
@@ -210,11 +212,15 @@ static int finish_wait(const stint_future *future, int error, stint_outcome *out
 
 int stint_future_wait(stint_future *future, stint_outcome *outcome)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     return future != NULL ? finish_wait(future, sti_wait(future), outcome) : EINVAL;
 }
 
 int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL)
         return EINVAL;
     if (timeout_ns == 0 && !sti_task_is_resolved(future))
@@ -224,7 +230,7 @@ int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outco
 
 void stint_future_cancel(stint_future *future)
 {
-    if (future == NULL || sti_task_is_resolved(future) || sti_task_is_left_behind(future))
+    if (sti_process_is_partial() || future == NULL || sti_task_is_resolved(future))
         return;
     if (sti_task_is_compound(future))
         sti_compound_cancel(future);
@@ -251,6 +257,8 @@ void sti_task_take_reports(void)
 
 int stint_future_report(stint_future *future, stint_report **report)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || report == NULL)
         return EINVAL;
     if (!sti_task_is_resolved(future))
@@ -270,6 +278,6 @@ stint_future *stint_future_retain(stint_future *future)
 
 void stint_future_release(stint_future *future)
 {
-    if (future != NULL)
+    if (!sti_process_is_partial() && future != NULL)
         sti_task_release(future);
 }
