@@ -39,7 +39,6 @@ void sti_process_collect(void);
 enum sti_quiet_lock {
     STI_QUIET_ACCOUNTS,    /* account.c: emptying one that was a parent process's */
     STI_QUIET_BACKEND,     /* process.c: mimalloc's locks in a child, which may call fork(2), too */
-    STI_QUIET_EXCEPTIONS,  /* boundary.c: who is told of them */
     STI_QUIET_FREE,        /* free.c: which function it is */
     STI_QUIET_FREERS,      /* free.c: the record for threads without one */
     STI_QUIET_GLOBAL,      /* global.c: who is told */

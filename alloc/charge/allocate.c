@@ -142,8 +142,6 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
 /* Whether the block stays where it is, is a rule of ours, so that the charge does not depend on mimalloc's. */
 void *sti_reallocate_moving(void *block, size_t size, const void *caller)
 {
-    if (block == NULL)
-        return sti_allocate(size, caller);
     size_t usable = sti_backend_usable_size(block);
     if (size <= usable && size >= usable / 2 && size > 0)
         return block;

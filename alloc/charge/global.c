@@ -188,7 +188,7 @@ static void report(size_t held, const char *task)
         .task = task,
         .held = held,
     };
-    STI_BOUNDARY_CALLBACK("report", function, &event, argument, NULL);
+    STI_BOUNDARY_CALLBACK(function, &event, argument, NULL);
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)

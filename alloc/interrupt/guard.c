@@ -90,7 +90,7 @@ static void release_once(stint_guard *guard)
     stint_guard_fn *release = guard->release_;
     guard->release_ = NULL;
     if (release != NULL)
-        STI_BOUNDARY_CALLBACK(sti_boundary_release, release, guard->arg_, NULL, NULL);
+        sti_boundary_release(release, guard->arg_);
 }
 
 void stint_guard_pop(stint_guard *guard, bool run)

@@ -225,8 +225,8 @@ static void end_once(struct once_hold *hold)
     sti_scope_release_hold(hold->scope, hold->object);
 }
 
-/* What a flag holds when its function has run. libc's headers do not say it. */
-static pthread_once_t once_done = PTHREAD_ONCE_INIT;
+/* What a flag holds when its function has run. libc's headers do not say it; until it has been tried, nothing. */
+static pthread_once_t once_done = -1;
 
 static void do_nothing(void)
 {
@@ -235,21 +235,30 @@ static void do_nothing(void)
 void sti_override_lock_start(void)
 {
     find_all();
-    LIBC(pthread_once)(&once_done, do_nothing);
+    pthread_once_t tried = PTHREAD_ONCE_INIT;
+    LIBC(pthread_once)(&tried, do_nothing);
+    __atomic_store_n(&once_done, tried, __ATOMIC_RELAXED);
 }
 
+/* Acquire: what the function has done is seen. */
 static inline bool is_done(pthread_once_t *flag)
 {
-    return __atomic_load_n(flag, __ATOMIC_RELAXED) == once_done;
+    return __builtin_expect(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == __atomic_load_n(&once_done, __ATOMIC_RELAXED),
+                            1);
+}
+
+static __attribute__((noinline)) int do_once(pthread_once_t *flag, void (*function)(void))
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return LIBC(pthread_once)(flag, function);
+    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
+    return LIBC(pthread_once)(flag, function);
 }
 
 int pthread_once(pthread_once_t *flag, void (*function)(void))
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (__builtin_expect(thread == NULL || is_done(flag), 1))
-        return LIBC(pthread_once)(flag, function);
-    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
-    return LIBC(pthread_once)(flag, function);
+    return is_done(flag) ? 0 : do_once(flag, function);
 }
 
 void call_once(once_flag *flag, void (*function)(void))

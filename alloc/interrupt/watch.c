@@ -221,7 +221,7 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
     unsigned before = forks;
     watch->calls++;
     pthread_mutex_unlock(&lock);
-    STI_BOUNDARY_CALLBACK("hook", function, arg, NULL, NULL);
+    STI_BOUNDARY_CALLBACK(function, arg, NULL, NULL);
     pthread_mutex_lock(&lock);
     if (forks == before && --watch->calls == 0)
         pthread_cond_broadcast(&calls_ended);

@@ -227,7 +227,7 @@ static int drop_metadata(void *tracked, void *unused, void *neither)
 static void dealloc(struct sti_tracked *entry)
 {
     if (entry->metadata != NULL && sti_memprof_settings.options.tracker.dealloc != NULL)
-        sti_boundary_callback("tracker", entry, NULL, NULL, drop_metadata);
+        sti_boundary_callback(entry, NULL, NULL, drop_metadata);
     sti_process_free(entry);
 }
 
@@ -250,7 +250,7 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation)
 {
     struct sti_quiet quiet = sti_memprof_be_quiet();
     void *metadata = NULL;
-    sti_boundary_callback("tracker", (void *)(uintptr_t)allocation, &metadata, NULL, make_metadata);
+    sti_boundary_callback((void *)(uintptr_t)allocation, &metadata, NULL, make_metadata);
     sti_memprof_end_quiet(&quiet);
     return metadata;
 }
@@ -261,7 +261,7 @@ void *sti_memprof_call_promote(void *metadata)
         return metadata;
     struct sti_quiet quiet = sti_memprof_be_quiet();
     void *promoted = metadata;
-    sti_boundary_callback("tracker", metadata, &promoted, NULL, promote_metadata);
+    sti_boundary_callback(metadata, &promoted, NULL, promote_metadata);
     sti_memprof_end_quiet(&quiet);
     return promoted;
 }

@@ -482,5 +482,5 @@ void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, cons
         .kept_in_all = all,
         .too_much = too_much,
     };
-    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
+    STI_BOUNDARY_CALLBACK(function, &public, argument, NULL);
 }

@@ -249,7 +249,7 @@ static void undo_all(struct sti_scope *scope, struct sti_undo *list)
         struct sti_undo *next = list->next;
         const struct sti_undo_kind *kind = list->kind;
         if (!list->stays)
-            STI_BOUNDARY_CALLBACK("handle", kind->undo, scope, list->key, list->before);
+            STI_BOUNDARY_CALLBACK(kind->undo, scope, list->key, list->before);
         if (!list->stays || kind->leave == NULL || !kind->leave(list->key, list->before))
             sti_process_free(list);
         list = next;

@@ -151,7 +151,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     offer->value = NULL;
     if (sti_trace_runs())
         trace_begin(stolen);
-    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);
+    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     if (sti_trace_runs())
         sti_trace_end_fork(offer);
     sti_worker_leave(worker, &frame);
@@ -264,11 +264,8 @@ static int collect(struct sti_worker *worker, size_t index, void **value)
 {
     const struct sti_offer *offer = await(worker, index);
     bool ended = has_ended(offer);
-    struct sti_thrown thrown = offer->thrown;
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
-    if (__builtin_expect(ended && thrown.exception != NULL, 0))
-        sti_boundary_rethrow(&thrown);
     if (value != NULL)
         *value = ended ? offer->value : NULL;
     return ended ? offer->code : EOWNERDEAD;
@@ -315,12 +312,8 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    const struct sti_offer *offer = await(worker, index);
-    bool ended = has_ended(offer);
-    struct sti_thrown thrown = offer->thrown;
+    await(worker, index);
     sti_split_forget(&worker->split, index);
-    if (ended && thrown.exception != NULL)
-        sti_boundary_drop(&thrown);
 }
 
 void stint_fork_drop(stint_subtask *subtask)
@@ -342,8 +335,8 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. In the child
- * of a fork(2) there are no thieves to wait for. */
+/* Without a look at the subtasks: their frames may be gone. In the child of a fork(2) there are no thieves to wait
+ * for. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);

@@ -47,7 +47,7 @@ static void tell(struct sti_line_turn *turn)
 {
     struct report *report = (struct report *)turn;
     report->report.task = sti_seen_view(&report->seen);
-    STI_BOUNDARY_CALLBACK("report", report->options->on_overdue, &report->report, report->options->overdue_arg, NULL);
+    STI_BOUNDARY_CALLBACK(report->options->on_overdue, &report->report, report->options->overdue_arg, NULL);
     stint_account_release(report->seen.account);
     sti_process_free(report);
 }

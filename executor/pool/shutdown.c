@@ -129,15 +129,6 @@ bool sti_shutdown_keep(stint_pool *pool)
     return alive != 0;
 }
 
-/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is
- * then never freed. */
-static void let_go(const struct sti_worker *worker)
-{
-    const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);
-    if (thread == NULL || !atomic_load_explicit(&thread->ending, memory_order_relaxed))
-        pthread_detach(worker->thread);
-}
-
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
 {
     if (!sti_shutdown_keep(pool)) {
@@ -149,7 +140,7 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
-        let_go(&pool->workers[i]);
+        pthread_detach(pool->workers[i].thread);
     }
     atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
     /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */

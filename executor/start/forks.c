@@ -17,7 +17,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
-#include "alloc/interrupt/at_return.h"
 #include "alloc/interrupt/override_lock.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/watch.h"
@@ -52,7 +51,6 @@ static const struct row {
     { .what = "records of threads", .child = sti_thread_in_child },
     { .what = "accounts", .child = sti_account_in_child },
     { .what = "giving memory back", .child = sti_global_in_child },
-    { .what = "addresses to return to", .child = sti_at_return_in_child },
     { .what = "blocked signals", .child = sti_signals_in_child },
     { "the watch", sti_watch_before_fork, sti_watch_after_fork, sti_watch_in_child },
     { .what = "Memprof", .child = sti_memprof_in_child },

@@ -17,7 +17,6 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/override_lock.h"
 #include "alloc/interrupt/safe.h"
-#include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
@@ -57,7 +56,6 @@ __attribute__((constructor(101))) static void start(void)
 #endif
 
     /* What parts of the library have others call: each is in a folder that the caller must not name. */
-    sti_stack_start();
     sti_memprof_start();
     sti_report_start();
     sti_scope_start();

@@ -330,8 +330,8 @@ static void call_aside(const struct callback *callback)
 {
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->continuation.task,
-                          &callback->continuation.task->outcome, callback->arg);
+    STI_BOUNDARY_CALLBACK(callback->function, callback->continuation.task, &callback->continuation.task->outcome,
+                          callback->arg);
     sti_scope_resume(&suspended);
 }
 

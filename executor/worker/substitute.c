@@ -376,13 +376,11 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
 
 static void find_stack(struct sti_worker *worker)
 {
-    pthread_attr_t attributes;
-    void *lowest;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    uintptr_t lowest = sti_stack_lowest();
+    if (lowest == 0)
         return;
-    if (pthread_attr_getstack(&attributes, &lowest, &worker->stack_size) == 0)
-        worker->stack = lowest;
-    pthread_attr_destroy(&attributes);
+    worker->stack = (void *)lowest;
+    worker->stack_size = sti_stack_highest() - lowest;
 }
 
 static void lend_place(void)
@@ -404,8 +402,8 @@ void sti_worker_begin(struct sti_worker *worker)
     snprintf(name, sizeof name, "%s/%u", worker->pool->name, worker->index);
     name[STI_THREAD_NAME_SIZE - 1] = '\0';
     pthread_setname_np(pthread_self(), name);
+    sti_stack_begin();
     find_stack(worker);
-    sti_stack_is_workers();
     sti_blocking_set_lender(&lender);
     sti_worker_own = worker;
 }

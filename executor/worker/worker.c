@@ -288,7 +288,7 @@ static void tell_application(const struct sti_worker *worker, stint_worker_fn *f
     if (function == NULL)
         return;
     sti_continuation_begin_callback();
-    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->options.worker_data, worker->index, NULL);
+    STI_BOUNDARY_CALLBACK(function, worker->pool->options.worker_data, worker->index, NULL);
     sti_continuation_end_callback();
 }
 

@@ -67,7 +67,7 @@ typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcom
  *
  * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: submit a
  * longer piece of work as a task. In it, a wait for a future that has not resolved, and a shutdown or destruction of
- * any pool, return EDEADLK. It must return (exception.h says what becomes of one that does not).
+ * any pool, return EDEADLK. It must return (stint.h).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
 STINT_API int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg);

@@ -79,8 +79,8 @@ typedef struct stint_pool_options {
 
     /* Bytes of stack of each worker and each substitute; 0: the system's default (ulimit -s as a rule). Rounded up to
      * whole pages. EINVAL: less than 64 KiB, or than what the system has for its least (PTHREAD_STACK_MIN). A task that
-     * uses up what its frames leave of it ends with STINT_REASON_STACK (task.h); below it lie 256 KiB and a guard of 1
-     * MiB that take up addresses only. */
+     * uses up what its frames leave of it ends with STINT_REASON_STACK, where it may be left (task.h); below it lie 128
+     * KiB that take up addresses only. */
     size_t stack_size;
 } stint_pool_options;
 

@@ -30,6 +30,13 @@
  * of Linux's clone3 and openat2. Structs without a size stay as they are, but that what a callback is given may have
  * more at its end. In C++, compile all that uses the classes of stint.hpp with the same version.
  *
+ * A function that is given to the library returns, unless an interrupt leaves it. An exception that comes to the
+ * library ends the program by std::terminate, as one out of the function of a std::thread does; stint.hpp catches what
+ * C++ tasks throw. The end of the thread (pthread_exit, pthread_cancel) passes a stint_run, which is rolled back, and
+ * the release of a guard; in a task of a pool and in any other callback it ends the program, as an exception does
+ * (without a C++ runtime by abort()), and so does a longjmp out of a callback. But a pthread_cancel waits until such a
+ * callback has returned. Of a longjmp out of a task see stint_run.
+ *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
  * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
  * mistake. Each function says from which threads it may be called; none may be called from a signal handler, but for
@@ -45,7 +52,6 @@
 #include <stint/completions.h>
 #include <stint/context.h>
 #include <stint/delayed.h>
-#include <stint/exception.h>
 #include <stint/fork.h>
 #include <stint/fork_typed.h>
 #include <stint/future.h>

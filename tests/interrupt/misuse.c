@@ -266,7 +266,6 @@ static const struct misuse {
     { forget_a_mask, run_and_check, EINVAL, { "returned without stint_unmask", "returned without stint_unmask" } },
     { forget_a_keep, run_and_check, EINVAL, { "returned without stint_keep_end", "returned without stint_keep_end" } },
     { forget_a_join, run_and_check, EINVAL, { "returned without joining a fork", "returned without joining a fork" } },
-    { exit_thread, run_and_check, EINVAL, { NULL, "called pthread_exit, or was cancelled" } },
     { exit_thread, end_thread_and_check, 0, { "its thread ends inside it", NULL } },
     { return_from_a_guard_s_frame,
       limit_and_check,
@@ -288,6 +287,72 @@ TEST(what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
             assert_told(&heard, misuse->told[place]);
         }
     }
+}
+
+/* --- What the library cannot go on after -------------------------------------------------------------------------- */
+
+static void leave_callback_by_exit(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    (void)arg;
+    pthread_exit(NULL);
+}
+
+static void leave_callback_by_jump(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    (void)arg;
+    longjmp(way_out, 1);
+}
+
+static int call_back(stint_callback_fn *callback)
+{
+    stint_future *future;
+    if (stint_pool_create(NULL, &pool) != 0 || stint_submit(pool, do_nothing, NULL, NULL, &future) != 0)
+        return 1;
+    stint_future_wait(future, NULL);
+    if (_setjmp(way_out) == 0)
+        stint_future_then(future, callback, NULL);
+    return 2;
+}
+
+static int exit_in_callback(stint_fn *fn, int place, int parameter)
+{
+    (void)fn;
+    (void)place;
+    (void)parameter;
+    return call_back(leave_callback_by_exit);
+}
+
+static int jump_in_callback(stint_fn *fn, int place, int parameter)
+{
+    (void)fn;
+    (void)place;
+    (void)parameter;
+    return call_back(leave_callback_by_jump);
+}
+
+static void assert_ended(check_fn *check, stint_fn *fn, const char *what)
+{
+    struct heard heard = in_a_process(check, fn, IN_POOL, 0);
+    assert_true(WIFSIGNALED(heard.status));
+    assert_int_equal(WTERMSIG(heard.status), SIGABRT);
+    if (debugs())
+        assert_non_null(strstr(heard.text, what));
+}
+
+TEST(a_task_that_ends_its_worker_ends_the_program)
+{
+    assert_ended(run_and_check, exit_thread, NAME ": called pthread_exit, or was cancelled");
+}
+
+TEST(a_callback_that_does_not_return_ends_the_program)
+{
+    assert_ended(exit_in_callback, NULL, "a callback called pthread_exit");
+    if (stint_malloc_is_overridden())
+        assert_ended(jump_in_callback, NULL, "a callback was left by longjmp");
 }
 
 /* These are seen by the functions that stint puts in the place of libc's. */

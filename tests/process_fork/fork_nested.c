@@ -97,8 +97,14 @@ static bool report_is_made(void)
 
 static bool stack_ends_a_task(void)
 {
+    stint_pool *pool;
+    stint_future *future;
     stint_outcome outcome;
-    return stint_run(recurse_for_ever, NULL, NULL, &outcome) == 0 && outcome.reason == STINT_REASON_STACK;
+    if (stint_pool_create(NULL, &pool) != 0 || stint_submit(pool, recurse_for_ever, NULL, NULL, &future) != 0 ||
+        stint_future_wait(future, &outcome) != 0)
+        return false;
+    stint_future_release(future);
+    return stint_pool_destroy(pool) == 0 && outcome.reason == STINT_REASON_STACK;
 }
 
 static int set_own_token(void *token, void **value)

@@ -126,12 +126,6 @@ static int set_global_report(void)
     return 0;
 }
 
-static int set_exception_report(void)
-{
-    stint_exceptions_set_report(NULL, NULL);
-    return 0;
-}
-
 static int read_profile(void)
 {
     stint_profile_totals totals = STINT_PROFILE_TOTALS_INIT;
@@ -260,7 +254,6 @@ static const struct use {
     { "a handle that is closed", close_handle, OF_ALL },
     { "the report of roots", set_root_report, OF_ALL },
     { "the report of the whole process", set_global_report, OF_ALL },
-    { "the report of exceptions", set_exception_report, OF_ALL },
     { "the profile", read_profile, OF_ALL },
     { "an account", read_account, OF_ALL },
     { "the watch", watch_token, OF_ALL },
