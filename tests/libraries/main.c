@@ -356,6 +356,12 @@ struct result {
     uint64_t by_signal[65];
 };
 
+/* GLib ends the process by either. */
+static bool has_seen(uint64_t plain, int signal)
+{
+    return (plain >> signal & 1) != 0 || (signal == SIGTRAP && (plain >> SIGABRT & 1) != 0);
+}
+
 static void judge_end(int status, uint64_t plain, struct result *result)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -367,7 +373,7 @@ static void judge_end(int status, uint64_t plain, struct result *result)
         result->hangs++;
     else if (!atomic_load(&course->died) || !atomic_load(&course->was_interrupted))
         result->unasked++;
-    else if ((plain >> ended_by & 1) == 0)
+    else if (!has_seen(plain, ended_by))
         result->unlike++;
 }
 
