@@ -50,35 +50,22 @@
     X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
     X(funlockfile, void, (FILE * stream), (stream))
 
-/* libc's own functions. Until they are found each is one that finds them all: the first call may come from a
- * constructor before ours, but must not come with a lock held, under which the loader's would be taken. relaxed: what
- * the pointers lead to was there before this library, and two threads at once find the same. */
+/* libc's own functions, found at the first call, which may come from a constructor before ours: to find one takes no
+ * lock. relaxed: what the pointers lead to was there before this library, and two threads at once find the same. */
 #define POINTER(name, result, parameters, arguments)                                                                   \
-    static result first_##name parameters;                                                                             \
-    static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
+    static result(*_Atomic libc_##name) parameters;                                                                    \
     STINT_API result name parameters;
-#define FIND(name, result, parameters, arguments)                                                                      \
-    {                                                                                                                  \
-        result(*found) parameters;                                                                                     \
-        *(void **)&found = sti_libc_function(#name);                                                                   \
-        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
-    }
-#define FIRST_CALL(name, result, parameters, arguments)                                                                \
-    __attribute__((cold)) static result first_##name parameters                                                        \
-    {                                                                                                                  \
-        find_all();                                                                                                    \
-        return LIBC(name) arguments;                                                                                   \
-    }
-#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
+#define LIBC(name)                                                                                                     \
+    ({                                                                                                                 \
+        __typeof__(name) *plain = atomic_load_explicit(&libc_##name, memory_order_relaxed);                            \
+        if (__builtin_expect(plain == NULL, 0)) {                                                                      \
+            *(void **)&plain = sti_libc_function(#name);                                                               \
+            atomic_store_explicit(&libc_##name, plain, memory_order_relaxed);                                          \
+        }                                                                                                              \
+        plain;                                                                                                         \
+    })
 
 LOCK_FUNCTIONS(POINTER)
-
-static void find_all(void)
-{
-    LOCK_FUNCTIONS(FIND)
-}
-
-LOCK_FUNCTIONS(FIRST_CALL)
 
 /* --- mimalloc's mutexes in part of a process (process.h). It does not look after them at a fork(2): one that another
  * thread held is held for ever. What calls mimalloc there is exit(3) and the end of a thread, which use nothing that
@@ -255,7 +242,6 @@ static void do_nothing(void)
 
 void sti_override_lock_start(void)
 {
-    find_all();
     pthread_once_t tried = PTHREAD_ONCE_INIT;
     LIBC(pthread_once)(&tried, do_nothing);
     __atomic_store_n(&once_done, tried, __ATOMIC_RELAXED);

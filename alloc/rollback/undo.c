@@ -243,13 +243,22 @@ void sti_undo_commit(struct sti_scope *scope)
     drop_all(ended);
 }
 
+/* Closing a handle may call the application, and be a point of cancellation. */
+static void undo(struct sti_scope *scope, struct sti_undo *entry)
+{
+    if (entry->kind->is_threads)
+        entry->kind->undo(scope, entry->key, entry->before);
+    else
+        STI_BOUNDARY_CALLBACK(entry->kind->undo, scope, entry->key, entry->before);
+}
+
 static void undo_all(struct sti_scope *scope, struct sti_undo *list)
 {
     while (list != NULL) {
         struct sti_undo *next = list->next;
         const struct sti_undo_kind *kind = list->kind;
         if (!list->stays)
-            STI_BOUNDARY_CALLBACK(kind->undo, scope, list->key, list->before);
+            undo(scope, list);
         if (!list->stays || kind->leave == NULL || !kind->leave(list->key, list->before))
             sti_process_free(list);
         list = next;

@@ -83,7 +83,7 @@ struct stint_pool {
     struct sti_monitor monitor;
     struct sti_delays delays;
     struct sti_farewells farewells;
-    sti_counter outcomes[STI_REASONS];  /* of tasks that no worker counted; shared */
+    sti_counter outcomes[STI_REASONS];  /* of tasks that never began: counted by any thread */
     stint_pool *next_pool;              /* in the list of all (pools.h) */
     const struct sti_pool_hooks *hooks; /* NULL: its workers run tasks as all do */
     _Alignas(64) struct sti_substitutes substitutes;
@@ -103,11 +103,6 @@ int sti_pool_create_hooked(const stint_pool_options *options, const struct sti_p
 
 /* Nobody uses it any more: no worker, and no call. */
 void sti_pool_free(stint_pool *pool);
-
-static inline struct sti_outcomes sti_outcomes_of_all(stint_pool *pool)
-{
-    return (struct sti_outcomes){ .counters = pool->outcomes, .shared = true };
-}
 
 static inline bool sti_pool_is_open(const stint_pool *pool)
 {

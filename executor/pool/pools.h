@@ -30,28 +30,7 @@ void sti_pools_remove(stint_pool *pool);
 /* More tasks of some account may wait than before: give slots to the submitters that wait for one, in every pool. */
 void sti_pools_fill(void);
 
-/* --- Outcomes of tasks that never began, which a worker finds on its way: it counts them in its own tally. Other
- * threads add to the pool's, which is shared. */
-
 _Static_assert(STI_REASONS == STINT_REASONS_MAX, "a counter for each reason");
-
-struct sti_outcomes {
-    sti_counter *counters;
-    bool shared;
-};
-
-static inline struct sti_outcomes sti_outcomes_of_one(struct sti_tally *tally)
-{
-    return (struct sti_outcomes){ .counters = tally->outcomes, .shared = false };
-}
-
-static inline void sti_outcomes_count(struct sti_outcomes outcomes, stint_reason reason)
-{
-    if (outcomes.shared)
-        atomic_fetch_add_explicit(&outcomes.counters[reason], 1, memory_order_relaxed);
-    else
-        sti_counter_add_own(&outcomes.counters[reason]);
-}
 
 /* --- The numbers of a pool, copied for stint_metrics_write. Any thread. --- */
 

@@ -39,7 +39,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 
 static void end_claimed(stint_pool *pool, sti_task *task)
 {
-    sti_outcomes_count(sti_outcomes_of_all(pool), STINT_REASON_SHUTDOWN);
+    atomic_fetch_add_explicit(&pool->outcomes[STINT_REASON_SHUTDOWN], 1, memory_order_relaxed);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
 }
@@ -49,7 +49,7 @@ static void end_entry(stint_pool *pool, sti_task *task)
     if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
         end_claimed(pool, task);
     else
-        sti_farewell_drop(pool, task, sti_outcomes_of_all(pool));
+        sti_farewell_drop(pool, task);
 }
 
 void sti_shutdown_end_queued(stint_pool *pool)
@@ -241,9 +241,9 @@ void sti_farewell_note(stint_pool *pool, sti_task *task)
     note(pool, task);
 }
 
-void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_outcomes outcomes)
+void sti_farewell_drop(stint_pool *pool, sti_task *task)
 {
-    if (sti_task_count_unstarted(task, outcomes) && !sti_continuation_is_settled(task))
+    if (sti_task_count_unstarted(task, pool->outcomes) && !sti_continuation_is_settled(task))
         note(pool, task);
     else
         sti_task_release(task);

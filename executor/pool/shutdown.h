@@ -54,7 +54,7 @@ void sti_farewells_end(struct sti_farewells *farewells);
 
 /* Drop the entry of a task that the caller has not claimed, and its reference; count the outcome if it never starts.
  * Any thread, while the pool cannot be freed. */
-void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_outcomes outcomes);
+void sti_farewell_drop(stint_pool *pool, sti_task *task);
 
 /* The caller is about to end a task that it has claimed, without an entry that somebody would drop later. */
 void sti_farewell_note(stint_pool *pool, sti_task *task);

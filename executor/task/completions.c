@@ -154,7 +154,17 @@ int stint_completions_add(stint_completions *queue, stint_future *future, void *
 
 int sti_completions_expect(sti_task *task)
 {
-    return add(task->options.completions, task, task->options.data);
+    int error = add(task->options.completions, task, task->options.data);
+    if (error != 0) {
+        task->options.completions = NULL;
+        sti_task_discard(task);
+    }
+    return error;
+}
+
+int sti_completions_expect_compound(sti_task *task)
+{
+    return task->options.completions != NULL ? add(task->options.completions, task, task->options.data) : 0;
 }
 
 /* Nothing else can have followed it. */

@@ -213,7 +213,7 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
 static int begin(struct series *series)
 {
     sti_task *future = &series->compound->future;
-    int error = future->options.completions != NULL ? sti_completions_expect(future) : 0;
+    int error = sti_completions_expect_compound(future);
     if (error != 0)
         return error;
     error = begin_turn(series, series->start_ns);

@@ -167,16 +167,27 @@ void sti_task_count_labelled(const sti_task *task, stint_reason reason)
         sti_account_count(task->options.account, reason, 0);
 }
 
-bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes)
+static void count(sti_counter *outcomes, stint_reason reason)
+{
+    atomic_fetch_add_explicit(&outcomes[reason], 1, memory_order_relaxed);
+}
+
+bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes)
 {
     int state = atomic_load_explicit(&task->state, memory_order_acquire);
+    bool ended = state == STI_TASK_RESOLVED && !task->counted;
     if (state >= STI_TASK_ENDING)
-        sti_outcomes_count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
-    else if (state == STI_TASK_RESOLVED && !task->counted)
-        sti_outcomes_count(outcomes, task->outcome.reason);
-    else
-        return false;
-    return true;
+        count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
+    else if (ended)
+        count(outcomes, task->outcome.reason);
+    return state >= STI_TASK_ENDING || ended;
+}
+
+void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes)
+{
+    count(outcomes, reason);
+    sti_task_count_labelled(task, reason);
+    task->counted = true;
 }
 
 /* --- The public functions of futures: look, wait, cancel, release. Any thread.

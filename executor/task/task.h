@@ -161,7 +161,10 @@ void sti_task_resolve(sti_task *task);
 
 /* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
  * it is one, or may be. */
-bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes);
+bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes);
+
+/* By its claimant, which is to resolve it: it never starts, and has no entry that somebody would take out. */
+void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes);
 
 /* The task, which has not resolved, never starts: count that for its account. By its claimant. */
 void sti_task_count_labelled(const sti_task *task, stint_reason reason);

@@ -113,7 +113,7 @@ static void *from_others(struct sti_worker *worker)
 
 static void drop(struct sti_worker *worker, sti_task *task)
 {
-    sti_farewell_drop(worker->pool, task, sti_outcomes_of_one(&worker->tally));
+    sti_farewell_drop(worker->pool, task);
 }
 
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
