@@ -346,11 +346,6 @@ static stint_link_report look(void)
     return report;
 }
 
-void sti_link_start(void)
-{
-    look();
-}
-
 bool sti_link_has_malloc(void)
 {
     if (__builtin_expect(!atomic_load_explicit(&has_looked, memory_order_acquire), 0))

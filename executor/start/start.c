@@ -49,7 +49,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_lasting_start();
     sti_verdict_ask_environment();
 #if STI_OVERRIDES
-    sti_link_start();
     sti_override_mapping_start();
 #endif
 
