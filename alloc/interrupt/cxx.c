@@ -104,9 +104,7 @@ static void prepare(records_fn *records, unsigned runtime)
         return;
     const char *path = module.dlfo_link_map->l_name;
     if (path[0] != '\0') {
-        sti_quiet_enter();
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-        sti_quiet_leave();
     }
     const struct sti_module tables = sti_module_loaded(module.dlfo_link_map);
     uintptr_t begin = (uintptr_t)module.dlfo_map_start;
@@ -136,9 +134,7 @@ static bool enter(records_fn *records)
 bool sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
-    sti_quiet_enter();
     dl_iterate_phdr(look_at_module, &look);
-    sti_quiet_leave();
     bool any = false;
     for (unsigned i = 0; i < look.count; i++)
         any = enter(look.found[i]) || any;
@@ -261,9 +257,7 @@ void *sti_cxx_function(const char *name, const void *caller)
         wanted.function = sti_module_symbol(module, name);
     }
     if (wanted.function == NULL) {
-        sti_quiet_enter();
         dl_iterate_phdr(look_for_function, &wanted);
-        sti_quiet_leave();
     }
     return wanted.function;
 }
