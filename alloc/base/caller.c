@@ -274,6 +274,8 @@ static int add(names_list *list, const char *text, size_t length, bool is_patter
 
 int stint_module_protect(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (name == NULL || name[0] == '\0' || strpbrk(name, "/*") != NULL)
         return EINVAL;
     return is_protected(name) ? 0 : add(&protected_names, name, strlen(name), false);
@@ -290,6 +292,8 @@ static int allow(const char *text, size_t length)
 
 int stint_module_allow(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (name == NULL)
         return EINVAL;
     return is_protected(name) ? EPERM : allow(name, strlen(name));

@@ -85,17 +85,14 @@ static inline bool sti_link_flags_valid(unsigned flags)
 }
 
 /* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that
- * one. Before this library's start too. */
+ * one. Looked for at the first question, and not at start: the loader's answers take 0.2 ms of each process. */
 bool sti_link_has_malloc(void);
 
 /* Is the std::terminate ours that a C++ runtime has the loader look for, and std::set_terminate? Cold. */
 bool sti_link_has_terminate(void);
 
-/* Was it when the program started, or was there none? Where it was not, no code is unwound (unwind.h). */
+/* Was it at the first question, or was there none? Where it was not, no code is unwound (unwind.h). */
 bool sti_link_unwinds(void);
-
-/* At start. */
-void sti_link_start(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 

@@ -26,13 +26,15 @@ extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((w
 extern const char linked_end_catch[] __asm__("__cxa_end_catch") __attribute__((weak));
 static const char *const linked[] __attribute__((used)) = { linked_records, linked_end_catch };
 
-/* Entered from the beginning, and for ever: first its records. The rest, relaxed as nothing else depends on it, is 0
- * where no unwind may ask the runtime, or that is not known yet. */
+/* Entered from the beginning, and for ever: first its records. The rest, relaxed as nothing else depends on it, is 0 as
+ * long as it is not known. */
 static struct runtime {
     records_fn *_Atomic records;
-    _Atomic uintptr_t personality;
+    void *_Atomic personality;
     void *_Atomic allocate_exception;
+    atomic_int calls_ours; /* UNKNOWN -> YES | NO: two threads at once find the same */
 } runtimes[STI_CXX_RUNTIMES];
+enum { UNKNOWN, YES, NO };
 atomic_bool sti_cxx_has_runtime;
 static atomic_ullong modules_seen; /* how many have been loaded when somebody looked last */
 
@@ -67,14 +69,9 @@ static void keep_loaded(records_fn *records)
     const struct link_map *module = sti_module_of(*(void **)&records);
     if (module == NULL || module->l_name[0] == '\0')
         return;
-    sti_quiet_enter();
     dlopen(module->l_name, RTLD_LAZY | RTLD_NOLOAD);
-    sti_quiet_leave();
 }
 
-/* What a runtime does with a frame that an unwind comes to, it does by its unwinder's functions, and maybe by
- * std::terminate: a shared one has the loader look for those, which finds the unwinder that is at work, and our
- * std::terminate; one that is linked into a program or a module has its own. */
 static void prepare(struct runtime *runtime, records_fn *records)
 {
     keep_loaded(records);
@@ -85,10 +82,8 @@ static void prepare(struct runtime *runtime, records_fn *records)
         sti_terminate_note(set(sti_terminated));
     atomic_store_explicit(&runtime->allocate_exception, sti_module_symbol(module, "__cxa_allocate_exception"),
                           memory_order_relaxed);
-    uintptr_t personality = (uintptr_t)sti_module_symbol(module, "__gxx_personality_v0");
-    if (sti_module_imports(module, "_ZSt9terminatev") && sti_module_imports(module, "_Unwind_SetGR") &&
-        sti_link_has_terminate())
-        atomic_store_explicit(&runtime->personality, personality, memory_order_relaxed);
+    atomic_store_explicit(&runtime->personality, sti_module_symbol(module, "__gxx_personality_v0"),
+                          memory_order_relaxed);
 }
 
 /* Two threads may find the same one: it is entered once. */
@@ -110,9 +105,7 @@ static void enter(records_fn *records)
 void sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
-    sti_quiet_enter();
     dl_iterate_phdr(look_at_module, &look);
-    sti_quiet_leave();
     for (unsigned i = 0; i < look.count; i++)
         enter(look.found[i]);
     atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
@@ -143,13 +136,29 @@ static bool is_jump(const char *function, const char *name)
     return function != NULL && module != NULL && !sti_module_defines(module, name);
 }
 
+/* What a runtime does with a frame that an unwind comes to, it does by its unwinder's functions, and maybe by
+ * std::terminate: a shared one has the loader look for those, which finds the unwinder that is at work, and our
+ * std::terminate; one that is linked into a program or a module has its own. Some 0.1 ms, once. */
+static bool calls_ours(struct runtime *runtime)
+{
+    int answer = atomic_load_explicit(&runtime->calls_ours, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        const struct sti_module module = module_of(atomic_load_explicit(&runtime->records, memory_order_relaxed));
+        bool does = sti_module_imports(module, "_ZSt9terminatev") && sti_module_imports(module, "_Unwind_SetGR") &&
+                    sti_link_has_terminate();
+        answer = does ? YES : NO;
+        atomic_store_explicit(&runtime->calls_ours, answer, memory_order_relaxed);
+    }
+    return answer == YES;
+}
+
 bool sti_cxx_may_be_asked(uintptr_t personality)
 {
     if (personality == 0)
         return false;
     for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
-        if (personality == atomic_load_explicit(&runtimes[i].personality, memory_order_relaxed))
-            return true;
+        if (personality == (uintptr_t)atomic_load_explicit(&runtimes[i].personality, memory_order_relaxed))
+            return calls_ours(&runtimes[i]);
     }
     return personality == (uintptr_t)of_c ||
            (personality == (uintptr_t)of_cxx && is_jump(of_cxx, "__gxx_personality_v0"));
@@ -293,9 +302,7 @@ void *sti_cxx_function(const char *name, const void *caller)
         wanted.function = sti_module_symbol(module, name);
     }
     if (wanted.function == NULL) {
-        sti_quiet_enter();
         dl_iterate_phdr(look_for_function, &wanted);
-        sti_quiet_leave();
     }
     return wanted.function;
 }
