@@ -3,6 +3,8 @@
  * Where a stopped task was, and what its interrupt had to wait for. */
 #include "growing.h"
 
+#include "../boundary/left_lib/library.h"
+
 TEST(a_task_at_its_memory_limit_is_where_it_allocated_last)
 {
     (void)state;
@@ -79,6 +81,38 @@ TEST(a_task_stopped_in_a_comparator_under_qsort_says_so)
     assert_true(is_in(left, "sort_numbers"));
     assert_false(is_in(left, "compare"));
     json_decref(report);
+}
+
+static void grow_in_a_callback(void *arg)
+{
+    sink += grow_for_ever(arg) != 0;
+}
+
+static int call_through_a_library(void *arg, void **value)
+{
+    (void)value;
+    left_unlisted.call(grow_in_a_callback, arg);
+    sink++;
+    return grow_for_ever(arg);
+}
+
+TEST(a_library_that_made_it_wait_is_named)
+{
+    (void)state;
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    json_t *report = read_of(call_through_a_library, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *wait = wait_for_rule(report, "frame");
+    assert_non_null(wait);
+    assert_non_null(strstr(json_string_value(json_at(wait, "at", "module")), "libleft-unlisted.so"));
+    assert_false(is_in(json_at(report, "where", "left"), "grow_in_a_callback"));
+    json_decref(report);
+    stint_report *again =
+        report_of(call_through_a_library, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT);
+    char *text = report_written(again, STINT_REPORT_TEXT);
+    assert_non_null(strstr(text, "the return of "));
+    assert_non_null(strstr(text, "libleft-unlisted.so"));
+    test_free(text);
+    stint_report_release(again);
 }
 
 static pthread_mutex_t the_lock = PTHREAD_MUTEX_INITIALIZER;
