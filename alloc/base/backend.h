@@ -349,12 +349,6 @@ static inline void *sti_backend_theap_zalloc(sti_backend_theap *theap, size_t si
 #endif
 }
 
-static inline void *sti_backend_theap_realloc(sti_backend_theap *theap, void *block, size_t size)
-{
-    sti_backend_given_back(block);
-    return sti_backend_made(mi_theap_realloc(theap, block, size));
-}
-
 static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t alignment, size_t size)
 {
     return sti_backend_made(mi_theap_malloc_aligned(theap, size, alignment));

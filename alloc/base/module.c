@@ -201,45 +201,26 @@ bool sti_module_defines(const struct link_map *module, const char *name)
     return read_tables(&loaded, &tables) && find(&tables, name) != NULL;
 }
 
-/* libc's tables are read once: by the first who asks, at start. release, acquire: whoever finds them read sees all of
- * them; whoever comes before reads them for itself. */
-static struct tables libc_tables;
-enum { NOT_READ, BEING_READ, READ };
-static atomic_int libc_tables_are;
-
-/* NULL: they cannot be read. own: where they may be put. */
-static const struct tables *tables_of_libc(struct tables *own)
+/* abs can be nobody's but libc's. */
+static bool read_libc(struct tables *tables)
 {
-    if (atomic_load_explicit(&libc_tables_are, memory_order_acquire) == READ)
-        return &libc_tables;
-    /* abs can be nobody's but libc's. */
     const struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
-    if (!read_tables(&libc, own))
-        return NULL;
-    int before = NOT_READ;
-    if (atomic_compare_exchange_strong_explicit(&libc_tables_are, &before, BEING_READ, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-        libc_tables = *own;
-        atomic_store_explicit(&libc_tables_are, READ, memory_order_release);
-    }
-    return own;
+    return read_tables(&libc, tables);
 }
 
 void *sti_libc_function(const char *name)
 {
-    struct tables own;
-    const struct tables *tables = tables_of_libc(&own);
-    return tables != NULL ? address_of(tables, name) : NULL;
+    struct tables tables;
+    return read_libc(&tables) ? address_of(&tables, name) : NULL;
 }
 
 uintptr_t sti_libc_code(const char *name)
 {
-    struct tables own;
-    const struct tables *tables = tables_of_libc(&own);
-    const ElfW(Sym) *symbol = tables != NULL ? find(tables, name) : NULL;
+    struct tables tables;
+    const ElfW(Sym) *symbol = read_libc(&tables) ? find(&tables, name) : NULL;
     if (symbol == NULL || symbol->st_value == 0)
         return 0;
-    uintptr_t address = tables->base + symbol->st_value;
+    uintptr_t address = tables.base + symbol->st_value;
     return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
 }
 
@@ -456,7 +437,7 @@ bool stint_malloc_is_overridden(void)
 
 #if STI_OVERRIDES
 
-/* One line for each: X(plain, name, parameters, arguments). */
+/* One line for each: X(its name here, libc's, parameters, arguments). */
 #define PLAIN_FUNCTIONS(X)                                                                                             \
     X(sti_plain_mutex_lock, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))                                    \
     X(sti_plain_mutex_trylock, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))                              \
@@ -470,45 +451,14 @@ bool stint_malloc_is_overridden(void)
       (key, destructor))                                                                                               \
     X(sti_specific_set_plain, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 
-/* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but
- * must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there
- * before this library, and two threads at once find the same. */
-#define POINTER(plain, name, parameters, arguments)                                                                    \
-    static int first_##name parameters;                                                                                \
-    static int(*_Atomic libc_##name) parameters = first_##name;
-#define FIND(plain, name, parameters, arguments)                                                                       \
+#define PLAIN(own_name, name, parameters, arguments)                                                                   \
+    int own_name parameters                                                                                            \
     {                                                                                                                  \
-        int(*found) parameters;                                                                                        \
-        *(void **)&found = sti_libc_function(#name);                                                                   \
-        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
-    }
-#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
-#define FIRST_CALL(plain, name, parameters, arguments)                                                                 \
-    __attribute__((cold)) static int first_##name parameters                                                           \
-    {                                                                                                                  \
-        find_all();                                                                                                    \
-        return LIBC(name) arguments;                                                                                   \
-    }
-#define PLAIN(plain, name, parameters, arguments)                                                                      \
-    int plain parameters                                                                                               \
-    {                                                                                                                  \
-        return LIBC(name) arguments;                                                                                   \
+        STI_LIBC_FUNCTION(name)                                                                                        \
+        return plain arguments;                                                                                        \
     }
 
-PLAIN_FUNCTIONS(POINTER)
-
-static void find_all(void)
-{
-    PLAIN_FUNCTIONS(FIND)
-}
-
-PLAIN_FUNCTIONS(FIRST_CALL)
 PLAIN_FUNCTIONS(PLAIN)
-
-void sti_plain_start(void)
-{
-    find_all();
-}
 
 #ifndef __x86_64__
 #error "where a jump goes is read for x86-64"
@@ -522,16 +472,10 @@ uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing)
     return pointer;
 }
 
-/* siglongjmp is what libc calls all of them. Two threads at once find the same. */
+/* What libc calls all of them. */
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value)
 {
-    typedef void jump_fn(struct __jmp_buf_tag *, int);
-    static jump_fn *_Atomic found;
-    jump_fn *plain = atomic_load_explicit(&found, memory_order_relaxed);
-    if (__builtin_expect(plain == NULL, 0)) {
-        *(void **)&plain = sti_libc_function("siglongjmp");
-        atomic_store_explicit(&found, plain, memory_order_relaxed);
-    }
+    STI_LIBC_FUNCTION(siglongjmp)
     plain(landing, value);
     __builtin_unreachable();
 }

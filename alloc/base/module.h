@@ -53,7 +53,8 @@ uintptr_t sti_libc_code(const char *name);
 
 /* --- libc's own function of the same name, for an override of it that goes on to that. Any thread. --- */
 
-/* Declares plain, which is it. Found at the first call; two threads at once find the same. */
+/* Declares plain, which is it. Found at the first call, which takes no lock: so that may come before this library's
+ * start, with any lock held, and in signal handlers. Two threads at once find the same. */
 #define STI_LIBC_FUNCTION(name)                                                                                        \
     static __typeof__(name) *_Atomic found;                                                                            \
     __typeof__(name) *plain = atomic_load_explicit(&found, memory_order_relaxed);                                      \
@@ -108,7 +109,6 @@ int sti_backend_check(void);
  * their names, so that a sanitizer sees them. */
 
 #if STI_OVERRIDES
-void sti_plain_start(void); /* at start: find them */
 int sti_plain_mutex_lock(pthread_mutex_t *mutex);
 int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
 int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);

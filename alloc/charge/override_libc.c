@@ -22,8 +22,6 @@
 #include "alloc/base/scope_state.h"
 #include "allocate.h"
 
-#define FIRST_LINE 120 /* what getline's buffer starts with */
-
 STINT_API char *strdup(const char *string);
 STINT_API char *__strdup(const char *string);
 STINT_API char *strndup(const char *string, size_t length);
@@ -47,11 +45,6 @@ extern int __vsnprintf_chk(char *buffer, size_t size, int flag, size_t object, c
 STI_INLINE void *make_block(size_t size, const void *caller)
 {
     return STI_LIKELY(sti_link_has_malloc()) ? sti_allocate(size, caller) : malloc(size);
-}
-
-STI_INLINE void *grow_block(void *block, size_t size, const void *caller)
-{
-    return STI_LIKELY(sti_link_has_malloc()) ? sti_reallocate(block, size, caller) : realloc(block, size);
 }
 
 STI_INLINE char *make_copy(const char *string, size_t length, const void *caller)
@@ -139,78 +132,15 @@ int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments)
     return print_to_block(out, flag, format, arguments, STI_CALLER());
 }
 
-/* At least so many bytes, and twice as many as there are: what a long line costs grows with its length only. */
-STI_INLINE bool grow_line(char **line, size_t *size, size_t needed, const void *caller)
+/* libc has the block grow as it reads: what it has made becomes the task's when the line is whole. */
+static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
 {
-    size_t larger = *line == NULL || *size == 0 ? FIRST_LINE : *size * 2;
-    if (larger < needed)
-        larger = needed;
-    char *grown = grow_block(*size == 0 ? NULL : *line, larger, caller);
-    if (grown == NULL)
-        return false;
-    *line = grown;
-    *size = larger;
-    return true;
-}
-
-/* Of what the stream has in its buffer, which getc_unlocked fills: up to the delimiter, which is looked for, or all. */
-STI_INLINE size_t buffered(const FILE *stream, int delimiter, bool *found)
-{
-    size_t size = (size_t)(stream->_IO_read_end - stream->_IO_read_ptr);
-    const char *end = size > 0 ? memchr(stream->_IO_read_ptr, delimiter, size) : NULL;
-    *found = end != NULL;
-    return end != NULL ? (size_t)(end - stream->_IO_read_ptr) + 1 : size;
-}
-
-/* False: no memory for it. */
-STI_INLINE bool read_locked(char **line, size_t *size, size_t *length, int delimiter, FILE *stream, const void *caller)
-{
-    bool found = false;
-    while (!found) {
-        int c = getc_unlocked(stream);
-        if (c == EOF)
-            return true;
-        size_t more = 0;
-        found = c == (unsigned char)delimiter;
-        if (!found)
-            more = buffered(stream, delimiter, &found);
-        if (*length + 1 + more >= *size && !grow_line(line, size, *length + 1 + more + 1, caller))
-            return false;
-        (*line)[(*length)++] = (char)c;
-        memcpy(*line + *length, stream->_IO_read_ptr, more);
-        stream->_IO_read_ptr += more;
-        *length += more;
-    }
-    return true;
-}
-
-/* The stream is locked while its line is read, so an interrupt has to wait. */
-static ssize_t read_in_scope(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
-{
-    if (line == NULL || size == NULL || stream == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
-    stint_mask();
-    flockfile(stream);
-    if (*line == NULL)
-        *size = 0;
-    size_t length = 0;
-    bool failed = !read_locked(line, size, &length, delimiter, stream, caller);
-    if (length > 0)
-        (*line)[length] = '\0';
-    funlockfile(stream);
-    stint_unmask();
-    return failed || length == 0 ? -1 : (ssize_t)length;
-}
-
-/* Outside of scopes a block that libc makes is no other than its caller's would be. */
-STI_INLINE ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
-{
-    if (sti_thread_counted != NULL)
-        return read_in_scope(line, size, delimiter, stream, caller);
     STI_LIBC_FUNCTION(getdelim)
-    return plain(line, size, delimiter, stream);
+    const char *before = line != NULL ? *line : NULL;
+    ssize_t length = plain(line, size, delimiter, stream);
+    if (line != NULL && size != NULL && *line != before)
+        *line = sti_adopt(*line, *size, caller);
+    return length;
 }
 
 ssize_t getdelim(char **line, size_t *size, int delimiter, FILE *stream)

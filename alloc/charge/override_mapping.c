@@ -29,6 +29,8 @@ STINT_API void *mmap(void *address, size_t length, int protection, int flags, in
 STINT_API void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset);
 STINT_API int munmap(void *address, size_t length);
 STINT_API void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...);
+STINT_API int mprotect(void *address, size_t length, int protection);
+STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
 
 #define PAGE ((size_t)4096)
 #define LARGEST ((size_t)1 << 62)
@@ -330,12 +332,14 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
     return is_cut;
 }
 
-/* Nothing is cut before it has been charged. A call that fails then counts all the same: where something is not mapped,
+/* A page of a module's data that is forbidden must not be scanned for roots. Nothing is cut before it has been charged.
+ * A call that fails then counts all the same: where something is not mapped,
  * the system has made writable what lies before it. */
 static int protect(void *address, size_t length, int protection, int key, const void *caller)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + round_up(length, PAGE);
+    sti_readable_note(address, protection);
     if (!is_place(begin, end) || is_backend(caller))
         return sti_protect_plainly(address, length, protection, key);
     bool opens = is_open(protection);
@@ -349,6 +353,16 @@ static int protect(void *address, size_t length, int protection, int key, const 
     if (result == 0 && opens && sti_mapping_any())
         sti_protection_forget(begin, end);
     return result;
+}
+
+int mprotect(void *address, size_t length, int protection)
+{
+    return protect(address, length, protection, STI_NO_KEY, STI_CALLER());
+}
+
+int pkey_mprotect(void *address, size_t length, int protection, int key)
+{
+    return protect(address, length, protection, key, STI_CALLER());
 }
 
 /* --- mremap -------------------------------------------------------------------------------------------------------
@@ -528,5 +542,4 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
 void sti_override_mapping_start(void)
 {
     find_backend();
-    sti_protect_by(protect);
 }

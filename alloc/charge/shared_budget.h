@@ -26,15 +26,7 @@
 struct sti_group;
 struct sti_undo;
 
-/* Explained in scope/share.c. */
-enum sti_share_state {
-    STI_SHARE_OPEN,
-    STI_SHARE_COMMITTED,
-    STI_SHARE_ROLLED_BACK,
-    STI_SHARE_ABANDONED,
-};
-
-/* Its thread only, but for the state. */
+/* Its thread only, until the task's thread has it in the mail: scope/share.c. */
 struct sti_share {
     struct sti_group *group;
     struct sti_thread *thread;
@@ -51,18 +43,12 @@ struct sti_share {
     unsigned asked;            /* the group's, before it was measured */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
     bool runs;                 /* a stolen subtask */
-    _Atomic int state;
-    uint64_t forks;   /* that led to the process when the thread took it: rollback/free.h */
-    const char *task; /* its name: behind the share, as it outlives the task; may be NULL */
+    bool commits;              /* what was decided */
 };
 
 struct sti_group {
-    /* Set when it is made; the task's, valid while its scope is open. What the scope was opened by lies on its thread's
-     * stack, which is another's in the child of a fork(2) that is made on one of its other threads: so it is copied,
-     * and the task's name, which may lie there too, behind the group. */
-    const struct sti_scope_request *request;
-    struct sti_scope_request copy;
-    stint_options options;
+    const struct sti_scope_request *request; /* of the task's own scope, while that is open */
+    const char *task;                        /* its name: behind the group, as shares outlive the task; may be NULL */
     struct sti_thread *thread;
     struct sti_share *own;
     uint64_t deadline;
@@ -89,7 +75,6 @@ struct sti_group {
     _Atomic uint64_t samples;
     _Atomic uint64_t deferred;
     _Atomic uint64_t cpu; /* nanoseconds, where they are limited */
-    _Atomic uint64_t kept;
 };
 
 /* --- Interrupts. Any thread of the group. --- */

@@ -161,16 +161,6 @@ uint64_t sti_tracked_new_number(void)
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-uint64_t sti_tracked_number(uintptr_t block)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    const struct sti_tracked *entry = *find(list, block, true);
-    uint64_t number = entry != NULL ? entry->number : 0;
-    unlock(taken);
-    return number;
-}
-
 struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
 {
     size_t list = list_of(block);

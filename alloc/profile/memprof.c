@@ -450,7 +450,6 @@ void sti_memprof_start(void)
         .draw_again = sti_memprof_draw_again,
         .meter_outside = sti_memprof_meter_outside,
         .made = sti_memprof_made_sampled,
-        .reallocate = sti_memprof_reallocate,
         .free = sti_memprof_free,
         .end_logged = sti_memprof_end_logged,
         .end_rolled_back = sti_memprof_end_rolled_back,

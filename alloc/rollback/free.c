@@ -40,7 +40,7 @@ static void change(sti_free_fn *function)
     if (function == STI_BACKEND_FREE && sti_free_is_told())
         function = sti_freeing_free;
     if (current() != sti_free_watched)
-        atomic_store_explicit(&sti_free_function, function, memory_order_relaxed);
+        atomic_store_explicit(&sti_free_function, function, memory_order_release);
 }
 
 void sti_free_by(sti_free_fn *function)
@@ -57,7 +57,7 @@ static void set_followers(unsigned count, sti_free_fn *function)
 {
     followers = count;
     has_followers |= count > 0;
-    atomic_store_explicit(&sti_sampling_follows, count > 0, memory_order_relaxed);
+    atomic_store_explicit(&sti_sampling_follows, count > 0, memory_order_release);
     change(count > 0 ? function : STI_BACKEND_FREE);
 }
 

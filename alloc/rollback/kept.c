@@ -207,12 +207,6 @@ void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t 
     return heap != NULL ? sti_backend_theap_aligned(heap, alignment, size) : sti_backend_aligned(alignment, size);
 }
 
-void *sti_libc_heap_realloc(struct sti_thread *thread, void *block, size_t size)
-{
-    sti_backend_theap *heap = heap_of(thread);
-    return heap != NULL ? sti_backend_theap_realloc(heap, block, size) : sti_backend_realloc(block, size);
-}
-
 size_t sti_libc_heap_held(const struct sti_scope *scope)
 {
     size_t held = 0;

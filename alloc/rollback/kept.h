@@ -55,7 +55,6 @@ struct sti_scope;
 void *sti_libc_heap_malloc(struct sti_thread *thread, size_t size);
 void *sti_libc_heap_zalloc(struct sti_thread *thread, size_t size);
 void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t size);
-void *sti_libc_heap_realloc(struct sti_thread *thread, void *block, size_t size);
 
 /* Bytes in live blocks; what other threads have freed may count until it is collected. */
 size_t sti_libc_heap_held(const struct sti_scope *scope);

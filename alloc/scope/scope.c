@@ -319,7 +319,7 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
     if (tally == NULL)
         tally = &thread->tally;
     else
-        sti_histogram_add_time_own(&tally->waited, usage->queued_ns);
+        sti_histogram_add_own(&tally->waited, usage->queued_ns);
     sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
 }
 
@@ -386,7 +386,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
-        outcome->usage.kept += sti_group_end(scope, commits);
+        sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
     sti_meter_end(thread);

@@ -21,7 +21,7 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
 /* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
 void sti_share_decide(struct sti_group *group, bool commits);
 
-/* Carry out what has been decided (sti_subtask_collect); what is still open is abandoned when the thread ends. */
+/* Carry out what has been decided (sti_subtask_collect); all of it, when the thread ends. */
 void sti_share_collect(struct sti_thread *thread);
 void sti_share_end_thread(struct sti_thread *thread);
 

@@ -40,9 +40,8 @@ static struct sti_group *make_group(struct sti_scope *scope)
         return NULL;
     }
     *group = (struct sti_group){
-        .request = &group->copy,
-        .copy = *scope->request,
-        .options = *scope->request->options,
+        .request = scope->request,
+        .task = name != NULL ? memcpy(group + 1, name, name_size) : NULL,
         .thread = scope->thread,
         .interrupt.thread = scope->thread,
         .own = own,
@@ -50,9 +49,6 @@ static struct sti_group *make_group(struct sti_scope *scope)
         .allocation_limit = scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : 0,
         .memory_limit = scope->memory_limit,
     };
-    group->copy.options = &group->options;
-    if (name != NULL)
-        group->options.name = memcpy(group + 1, name, name_size);
     atomic_init(&group->references, 1);
     *own = (struct sti_share){ .group = group, .thread = scope->thread, .runs = true };
     return group;
@@ -137,17 +133,15 @@ void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage)
     usage->cpu_ns += atomic_load_explicit(&group->cpu, memory_order_relaxed);
 }
 
-uint64_t sti_group_end(struct sti_scope *scope, bool commits)
+void sti_group_end(struct sti_scope *scope, bool commits)
 {
     struct sti_group *group = scope->share->group;
     sti_share_decide(group, commits);
     sti_account_reserve(scope->account, scope->charged,
                         atomic_load_explicit(&group->account_reserved, memory_order_relaxed), 0);
-    uint64_t kept = atomic_load_explicit(&group->kept, memory_order_relaxed);
     sti_process_free(group->own);
     group->own = NULL;
     sti_group_release(group);
-    return kept;
 }
 
 /* --- What a thread keeps of groups, and answers for: as it waits, and between tasks. Calling thread. --- */

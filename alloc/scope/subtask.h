@@ -47,7 +47,7 @@ void sti_subtask_answer(void);
 void sti_subtask_collect(void);
 
 /* Whether the calling thread keeps heaps that have not been decided, or not been collected. Such a thread should not
- * end: what it leaves behind can never be rolled back. */
+ * end: it would wait for that. */
 bool sti_subtask_undecided(void);
 
 /* --- For scopes: the processor time of a group. Any thread of it. --- */
@@ -66,7 +66,7 @@ void sti_group_close(struct sti_scope *scope, uint64_t cpu);
 /* Add what the other shares had. */
 void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage);
 
-/* The scope lets go of it. Returns the bytes of a rollback that threads which have ended had kept. */
-uint64_t sti_group_end(struct sti_scope *scope, bool commits);
+/* The scope lets go of it. */
+void sti_group_end(struct sti_scope *scope, bool commits);
 
 #endif

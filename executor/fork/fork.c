@@ -191,7 +191,7 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
  * (deadlock.h); no signal could end it. */
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer)
 {
-    sti_substitute_fall_asleep(worker);
+    sti_substitute_fall_asleep(worker, 1);
     if (!sti_park_await(worker, offer, sti_deadline_after(STI_SHORT_SLEEP_NS))) {
         struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
         bool covered = sti_waking_cover();
@@ -202,7 +202,7 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
         if (covered)
             sti_waking_uncover_scopes();
     }
-    sti_substitute_awake(worker);
+    sti_substitute_awake(worker, 1);
 }
 
 /* Wait for the end of what a thief has; or until what is run meanwhile has forked, and this is the child, in which

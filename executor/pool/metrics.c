@@ -116,7 +116,7 @@ static void put_histogram(FILE *stream, const struct metric *metric, struct labe
                           const struct sti_histogram_sum *histogram)
 {
     bool is_time = metric->unit == SECONDS;
-    uint64_t count = is_time ? 0 : histogram->buckets[STI_BUCKET_OF_NONE];
+    uint64_t count = histogram->buckets[STI_BUCKET_OF_NONE];
     unsigned last = is_time ? LAST_TIME : LAST_NUMBER;
     unsigned bucket = 0;
     for (unsigned power = is_time ? FIRST_TIME : FIRST_NUMBER; power <= last; power += 2) {
@@ -124,7 +124,7 @@ static void put_histogram(FILE *stream, const struct metric *metric, struct labe
             count += histogram->buckets[bucket++];
         put_bucket_up_to(stream, metric, label, power, count);
     }
-    while (bucket < (is_time ? STI_BUCKETS : STI_BUCKET_OF_NONE))
+    while (bucket < STI_BUCKET_OF_NONE)
         count += histogram->buckets[bucket++];
     put_bucket(stream, metric, label, "+Inf", count);
     fprintf(stream, "%s_count", metric->name);

@@ -193,6 +193,60 @@ static const struct {
     [STI_TIMER_OVERDUE] = { -1, sti_overdue_deal_with, NULL },
 };
 
+/* --- What follows. ------------------------------------------------------------------------------------------------ */
+
+/* False: that was all, and nothing will be handed over any more. */
+static bool run_line(struct sti_monitor *monitor)
+{
+    uint32_t value = sti_event_value(&monitor->handed);
+    sti_plain_mutex_lock(&monitor->lock);
+    struct sti_line_turn *line = monitor->line;
+    bool ending = monitor->ending;
+    monitor->line = NULL;
+    sti_plain_mutex_unlock(&monitor->lock);
+    if (line != NULL)
+        sti_continuation_run(line);
+    else if (!ending)
+        sti_event_wait(&monitor->handed, value, STI_NEVER);
+    return line != NULL || !ending;
+}
+
+/* A callback may have forked: in the child nobody hands anything over, and what was handed is the parent's. The thread
+ * inherits the signal mask of the watch's, which blocks all: signals are for the application's threads. */
+static void *run_lines(void *monitor)
+{
+    unsigned generation = sti_pools_generation;
+    pthread_setname_np(pthread_self(), "stint-expired");
+    while (generation == sti_pools_generation && run_line(monitor))
+        ;
+    return NULL;
+}
+
+static void append(struct sti_monitor *monitor, struct sti_line_turn *line)
+{
+    *(monitor->line != NULL ? &monitor->line_end->next : &monitor->line) = line;
+    while (line->next != NULL)
+        line = line->next;
+    monitor->line_end = line;
+}
+
+/* Where no thread can be started it is run here. */
+static void hand_over(struct sti_monitor *monitor, struct sti_line_turn *line)
+{
+    if (line == NULL)
+        return;
+    sti_plain_mutex_lock(&monitor->lock);
+    bool handed = monitor->has_thread || sti_thread_start(&monitor->thread, NULL, run_lines, monitor) == 0;
+    monitor->has_thread = handed;
+    if (handed)
+        append(monitor, line);
+    sti_plain_mutex_unlock(&monitor->lock);
+    if (handed)
+        sti_event_signal(&monitor->handed);
+    else
+        sti_continuation_run(line);
+}
+
 /* --- The watch's thread ------------------------------------------------------------------------------------------- */
 
 /* As many at a time, so that the deadlines of others are kept in between. */
@@ -217,7 +271,7 @@ static void act(void *argument)
     sti_continuation_hold();
     for (unsigned i = 0; i < BATCH && (timer = claim_next(monitor)) != NULL; i++)
         kinds[timer->kind].act(timer);
-    sti_expired_hand_over(&monitor->expired, sti_continuation_let_go());
+    hand_over(monitor, sti_continuation_let_go());
 }
 
 static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
@@ -280,14 +334,12 @@ void sti_monitor_forget(struct sti_monitor *monitor, struct sti_timer *timer)
 void sti_monitor_init(struct sti_monitor *monitor)
 {
     monitor->watch = (struct sti_watch){ .look = look_at_timers, .only_time = true };
-    atomic_init(&monitor->watched, false);
     pthread_mutexattr_t adaptive;
     pthread_mutexattr_init(&adaptive);
     pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is held for a few dozen instructions */
     pthread_mutex_init(&monitor->lock, &adaptive);
     pthread_mutexattr_destroy(&adaptive);
     sti_timers_init(&monitor->timers, sti_clock_now());
-    sti_expired_init(&monitor->expired);
 }
 
 void sti_monitor_stop(struct sti_monitor *monitor)
@@ -303,84 +355,10 @@ void sti_monitor_end(struct sti_monitor *monitor)
         sched_yield();
         sti_plain_mutex_lock(&monitor->lock);
     }
+    monitor->ending = true;
     sti_plain_mutex_unlock(&monitor->lock);
+    sti_event_signal(&monitor->handed);
+    if (monitor->has_thread)
+        pthread_join(monitor->thread, NULL);
     pthread_mutex_destroy(&monitor->lock);
-    sti_expired_end(&monitor->expired);
-}
-
-/* --- The thread that runs what follows expired tasks. It inherits the signal mask of the watch's thread, which
- * blocks all: signals are for the application's threads. */
-
-void sti_expired_init(struct sti_expired *expired)
-{
-    pthread_mutex_init(&expired->lock, NULL);
-    pthread_cond_init(&expired->changed, NULL);
-    expired->first = NULL;
-    expired->last = NULL;
-    expired->started = false;
-    expired->ending = false;
-}
-
-static struct sti_line_turn *take_line(struct sti_expired *expired)
-{
-    pthread_mutex_lock(&expired->lock);
-    while (expired->first == NULL && !expired->ending)
-        pthread_cond_wait(&expired->changed, &expired->lock);
-    struct sti_line_turn *line = expired->first;
-    expired->first = NULL;
-    pthread_mutex_unlock(&expired->lock);
-    return line;
-}
-
-/* A callback may have forked: in the child nobody hands anything over, and what was handed is the parent's. */
-static void *run_lines(void *argument)
-{
-    struct sti_expired *expired = argument;
-    struct sti_line_turn *line;
-    unsigned generation = sti_pools_generation;
-    pthread_setname_np(pthread_self(), "stint-expired");
-    while (generation == sti_pools_generation && (line = take_line(expired)) != NULL)
-        sti_continuation_run(line);
-    return NULL;
-}
-
-static bool have_thread(struct sti_expired *expired)
-{
-    if (!expired->started && sti_thread_start(&expired->thread, NULL, run_lines, expired) == 0)
-        expired->started = true;
-    return expired->started;
-}
-
-static void append(struct sti_expired *expired, struct sti_line_turn *line)
-{
-    *(expired->first != NULL ? &expired->last->next : &expired->first) = line;
-    while (line->next != NULL)
-        line = line->next;
-    expired->last = line;
-}
-
-void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line)
-{
-    if (line == NULL)
-        return;
-    pthread_mutex_lock(&expired->lock);
-    bool handed = have_thread(expired);
-    if (handed)
-        append(expired, line);
-    pthread_cond_signal(&expired->changed);
-    pthread_mutex_unlock(&expired->lock);
-    if (!handed)
-        sti_continuation_run(line);
-}
-
-void sti_expired_end(struct sti_expired *expired)
-{
-    pthread_mutex_lock(&expired->lock);
-    expired->ending = true;
-    pthread_cond_signal(&expired->changed);
-    pthread_mutex_unlock(&expired->lock);
-    if (expired->started)
-        pthread_join(expired->thread, NULL);
-    pthread_cond_destroy(&expired->changed);
-    pthread_mutex_destroy(&expired->lock);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "alloc/interrupt/watch.h"
+#include "executor/base/event.h"
 
 /* --- Timers: a hierarchical wheel (Varghese and Lauck 1987). To put one in and to take it out again costs a few dozen
  * instructions, however many there are; both happen to every task that waits with a deadline, and hardly one expires.
@@ -62,31 +63,7 @@ struct sti_timer *sti_timers_take(struct sti_timers *timers);
 /* When to look next for more; STI_TIMERS_NONE. */
 uint64_t sti_timers_next(const struct sti_timers *timers);
 
-/* --- What follows that. The watch's thread, which ends tasks whose time has come, is one for the process and keeps all
- * its deadlines: so it resolves the futures and wakes their waiters, and hands what follows, which may be the
- * application's code, to a thread of the pool. That is started at the first need, sleeps in between and ends with the
- * pool. One pool's slow callbacks delay nobody's deadline; they delay those of the same pool that come after them. */
-
 struct sti_line_turn;
-struct stint_future;
-
-struct sti_expired {
-    pthread_mutex_t lock; /* for the rest */
-    pthread_cond_t changed;
-    struct sti_line_turn *first; /* the line */
-    struct sti_line_turn *last;
-    pthread_t thread;
-    bool started;
-    bool ending;
-};
-
-void sti_expired_init(struct sti_expired *expired);
-
-/* Nothing is handed over any more. Returns when all of it has run. */
-void sti_expired_end(struct sti_expired *expired);
-
-/* Have the line (sti_continuation_let_go) run. Where no thread can be started it is run here. The watch's thread. */
-void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line);
 
 /* --- The monitor, one for each pool. Its thread is the watch of the ground floor (alloc/interrupt/watch.h), which also
  * looks after the deadlines of running tasks and sends the preemption signals: one for the process, asleep when nothing
@@ -99,7 +76,12 @@ void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *li
  *   claimant   claims the task; then, under the lock, takes its timer out if it is in
  *   watch      under the lock, takes out what has expired and claims it
  *
- * So as long as any is in the pool cannot be freed, and a task whose timer is in cannot be freed either. Any thread. */
+ * So as long as any is in the pool cannot be freed, and a task whose timer is in cannot be freed either.
+ *
+ * What follows. The watch's thread keeps all deadlines of the process: so it resolves futures and wakes their waiters,
+ * and hands what follows, which may be the application's code, to a thread of the pool. That is started at the first
+ * need, sleeps in between and ends with the pool. One pool's slow callbacks delay nobody's deadline; they delay those
+ * of the same pool that come after them. Any thread. */
 
 enum sti_timer_kind {
     STI_TIMER_EXPIRY,  /* of a task that is QUEUED: its deadline, at which it resolves */
@@ -112,16 +94,22 @@ struct sti_monitor {
     atomic_bool watched; /* the watch has been told of this, or is about to be */
     _Alignas(64) pthread_mutex_t lock;
     struct sti_timers timers;
-    struct sti_expired expired; /* what follows them */
+    struct sti_line_turn *line; /* what follows; this and the rest under the lock, too */
+    struct sti_line_turn *line_end;
+    sti_event handed; /* signalled when there is more of it, or the end */
+    pthread_t thread; /* that runs it */
+    bool has_thread;
+    bool ending;
 };
 
+/* All zeros before. */
 void sti_monitor_init(struct sti_monitor *monitor);
 
 /* From now on nothing happens at its time. */
 void sti_monitor_stop(struct sti_monitor *monitor);
 
 /* It has been stopped, and nothing is put in any more. Waits for those who have claimed a task and are about to take
- * its timer out. */
+ * its timer out, and until all that follows has been run. */
 void sti_monitor_end(struct sti_monitor *monitor);
 
 /* Have the watch look after it. 0 or an errno value: no thread could be started. Then a task whose deadline passes

@@ -36,7 +36,7 @@ void sti_pool_free(stint_pool *pool)
     struct sti_worker *worker = sti_worker_current();
     sti_deadlock_forget();
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker);
+        sti_substitute_fall_asleep(worker, 1);
     pthread_mutex_destroy(&pool->joining);
     sti_monitor_stop(&pool->monitor);
     sti_delays_await(&pool->delays);
@@ -45,7 +45,7 @@ void sti_pool_free(stint_pool *pool)
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
     if (worker != NULL)
-        sti_substitute_awake(worker);
+        sti_substitute_awake(worker, 1);
     sti_farewells_end(&pool->farewells);
     sti_queue_slots_end(&pool->queue_slots);
     sti_substitutes_end(&pool->substitutes);
@@ -137,7 +137,8 @@ int sti_pool_create_hooked(const stint_pool_options *given, const struct sti_poo
         make_pool(&options, options.workers != 0 ? options.workers : default_workers(), substitutes_of(&options));
     if (created == NULL)
         return ENOMEM;
-    unsigned observed = (options.overdue_ns != 0 ? STI_OBSERVED_OVERDUE : 0) | (hooks != NULL ? STI_OBSERVED_HOOKED : 0);
+    unsigned observed =
+        (options.overdue_ns != 0 ? STI_OBSERVED_OVERDUE : 0) | (hooks != NULL ? STI_OBSERVED_HOOKED : 0);
     if (observed != 0)
         atomic_fetch_or_explicit(&sti_tasks_observed, observed, memory_order_relaxed);
     created->hooks = hooks;

@@ -112,7 +112,7 @@ static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry
     tell_others(fair_entry, afterwards);
     if (fair_entry->granted) {
         fair_entry->granted = false;
-        afterwards->account = stint_account_retain(fair_entry->account);
+        afterwards->account = stint_account_retain(fair_entry->key.account);
         afterwards->leave = true;
     }
     sti_fair_entry_begin_idle(fair_queue, fair_entry);
@@ -174,7 +174,7 @@ static sti_task *claim_oldest(const struct sti_fair_entry *fair_entry)
 static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
                                struct afterwards *afterwards)
 {
-    stint_account *account = fair_entry->account;
+    stint_account *account = fair_entry->key.account;
     stint_account *refused = NULL;
     stint_account *full = fair_entry->granted ? NULL : sti_account_try_enter(account);
     fair_entry->granted = false;
@@ -202,10 +202,10 @@ static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fai
 /* Of one whose tasks have all been claimed by others, who are about to take them out. */
 static void leave_again(struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
 {
-    if (fair_entry->account == NULL)
+    if (fair_entry->key.account == NULL)
         return;
     if (afterwards->account == NULL)
-        afterwards->account = stint_account_retain(fair_entry->account);
+        afterwards->account = stint_account_retain(fair_entry->key.account);
     afterwards->leave = true;
 }
 
@@ -307,10 +307,11 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
     struct afterwards afterwards = { .account = NULL };
     sti_task *task = NULL;
     sti_plain_mutex_lock(&fair_queue->lock);
-    for (size_t i = 0; i < fair_queue->table_size && task == NULL; i++) {
-        for (struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL && task == NULL;
-             fair_entry = fair_entry->chain)
-            task = claim_oldest(fair_entry);
+    const struct sti_fair_entry *fair_entry;
+    LIST_FOREACH(fair_entry, &fair_queue->entries, link)
+    {
+        if ((task = claim_oldest(fair_entry)) != NULL)
+            break;
     }
     if (task != NULL)
         take_out(fair_queue, task, &afterwards);
@@ -322,13 +323,12 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
 void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *task, void *arg), void *arg)
 {
     sti_plain_mutex_lock(&fair_queue->lock);
-    for (size_t i = 0; i < fair_queue->table_size; i++) {
-        for (const struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL;
-             fair_entry = fair_entry->chain) {
-            sti_task *task;
-            TAILQ_FOREACH(task, &fair_entry->tasks, fair_link)
-            look(task, arg);
-        }
+    const struct sti_fair_entry *fair_entry;
+    sti_task *task;
+    LIST_FOREACH(fair_entry, &fair_queue->entries, link)
+    {
+        TAILQ_FOREACH(task, &fair_entry->tasks, fair_link)
+        look(task, arg);
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
 }
@@ -377,9 +377,9 @@ static struct sti_fair_entry *longest_refused(const struct sti_fair_queue *fair_
     const struct sti_refused *refused = sti_fair_entry_refused_by(fair_queue, account);
     struct sti_fair_entry *longest = NULL;
     for (size_t i = 0; refused != NULL && i < STI_PRIORITIES; i++) {
-        struct sti_fair_entry *first = sti_fair_entry_of(refused->held[i].first);
-        if (first != NULL && (longest == NULL || first->since < longest->since))
-            longest = first;
+        struct sti_turn *first = refused->held[i].first;
+        if (first != NULL && (longest == NULL || sti_fair_entry_of(first)->since < longest->since))
+            longest = sti_fair_entry_of(first);
     }
     return longest;
 }
@@ -408,7 +408,7 @@ bool sti_fair_queue_release(struct sti_fair_queue *fair_queue, const stint_accou
         if (refused == NULL || refused->held[i].first == NULL)
             continue;
         struct sti_fair_entry *fair_entry = sti_fair_entry_of(refused->held[i].first);
-        fair_entry->told = refused->full;
+        fair_entry->told = refused->key.account;
         make_ready(fair_queue, fair_entry);
         any = true;
     }
@@ -420,13 +420,13 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
 {
     sti_plain_mutex_lock(&fair_queue->lock);
     struct sti_fair_entry *fair_entry = longest_refused(fair_queue, account);
-    stint_account *full = fair_entry != NULL ? sti_account_try_enter(fair_entry->account) : NULL;
+    stint_account *full = fair_entry != NULL ? sti_account_try_enter(fair_entry->key.account) : NULL;
     if (fair_entry != NULL && full != NULL)
-        *tried = (struct sti_slots){ .account = stint_account_retain(fair_entry->account), .end = full };
+        *tried = (struct sti_slots){ .account = stint_account_retain(fair_entry->key.account), .end = full };
     /* Where it is another account that has none, a worker finds out, and holds it back for that. */
     if (fair_entry != NULL && full != account) {
         fair_entry->granted = full == NULL;
-        fair_entry->told = full == NULL ? NULL : fair_entry->refused->full;
+        fair_entry->told = full == NULL ? NULL : fair_entry->refused->key.account;
         make_ready(fair_queue, fair_entry);
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
@@ -440,14 +440,14 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
     fair_queue->pool = pool;
     fair_queue->typical_cost = FIRST_COST;
     fair_queue->capacity = capacity;
-    if (!sti_fair_entry_tables_init(fair_queue))
+    if (!sti_fair_entry_table_init(fair_queue))
         return false;
     fair_queue->plain = sti_process_malloc(sizeof *fair_queue->plain);
     if (fair_queue->plain == NULL) {
-        sti_fair_entry_tables_end(fair_queue);
+        sti_fair_entry_table_end(fair_queue);
         return false;
     }
-    *fair_queue->plain = (struct sti_fair_entry){ .priority = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
+    *fair_queue->plain = (struct sti_fair_entry){ .key.kind = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
     TAILQ_INIT(&fair_queue->plain->tasks);
     pthread_mutex_init(&fair_queue->lock, NULL);
     return true;
@@ -463,7 +463,7 @@ void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
     pthread_mutex_destroy(&fair_queue->lock);
-    sti_fair_entry_tables_end(fair_queue);
+    sti_fair_entry_table_end(fair_queue);
     sti_process_free(fair_queue->plain);
 }
 

@@ -40,9 +40,7 @@ __attribute__((constructor(101))) static void start(void)
     sti_freeing_start();
     sti_allocate_start();
 
-    /* libc's own functions: what follows takes locks by them. */
 #if STI_OVERRIDES
-    sti_plain_start();
     sti_override_lock_start();
 #endif
 

@@ -761,7 +761,7 @@ static int run_in_scope(struct sti_walled *walled)
 
 static void count(struct sti_tally *tally, const stint_outcome *outcome)
 {
-    sti_histogram_add_time_own(&tally->waited, outcome->usage.queued_ns);
+    sti_histogram_add_own(&tally->waited, outcome->usage.queued_ns);
     sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
 }
 

@@ -243,11 +243,12 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
 /* Run what nobody has begun yet, until the awaited task has resolved. */
 static void run_unbegun(struct sti_worker *worker, sti_task *awaited)
 {
-    struct sti_look look = { 0 };
-    if (sti_task_is_compound(awaited))
-        run_members(worker, awaited, awaited, &look);
-    else
+    if (!sti_task_is_compound(awaited)) {
         run_task(worker, awaited);
+    } else {
+        struct sti_look look = { 0 };
+        run_members(worker, awaited, awaited, &look);
+    }
 }
 
 static bool rest_until_resolved(const sti_task *task)
@@ -344,32 +345,37 @@ static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
     return claimed;
 }
 
-struct wait {
-    struct sti_worker *worker; /* NULL: a thread of the program's */
-    uint64_t deadline_ns;
-    bool may_run; /* what nobody has begun */
-    bool deaf;
-    bool refused; /* what the last sleep found could not be run: then there is nothing else to be found for a while */
-};
-
-/* A worker gives its place up meanwhile. 0: there may be something to run. */
-static int sleep_for(struct wait *wait, sti_task *task)
+/* A worker gives its place up meanwhile. 0: there may be something to run. refused: what the last sleep found could not
+ * be run; then there is nothing else to be found for a while. */
+static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf,
+                     bool *refused)
 {
-    struct sti_worker *worker = wait->worker;
     if (waits_for_parents(task))
         return EOWNERDEAD;
-    struct sti_sleeper sleeper = { .worker = worker,
-                                   .task = task,
-                                   .timed = wait->deadline_ns != STI_NEVER,
-                                   .may_run = wait->may_run && has_room(worker) };
-    bool is_last = worker != NULL && sti_substitute_fall_asleep(worker);
-    int error = sleep_until_resolved(&sleeper, wait->deadline_ns, wait->deaf, is_last && !wait->refused);
+    struct sti_sleeper sleeper = {
+        .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER, .may_run = may_run && has_room(worker)
+    };
+    bool is_last = worker != NULL && sti_substitute_fall_asleep(worker, 1);
+    int error = sleep_until_resolved(&sleeper, deadline_ns, deaf, is_last && !*refused);
     if (worker != NULL)
-        sti_substitute_awake(worker);
-    wait->refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
+        sti_substitute_awake(worker, 1);
+    *refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
     if (sti_task_is_resolved(task))
         return 0;
     return worker != NULL && sti_worker_is_left(worker) ? EOWNERDEAD : error;
+}
+
+static __attribute__((noinline)) int sleep_until_it_has(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns,
+                                                        bool may_run, bool deaf)
+{
+    bool refused = false;
+    int error = 0;
+    do {
+        error = sleep_for(worker, task, deadline_ns, may_run, deaf, &refused);
+        if (error == 0 && may_run)
+            run_unbegun(worker, task);
+    } while (error == 0 && !rest_until_resolved(task));
+    return error;
 }
 
 /* 0: it has to be waited for. */
@@ -380,18 +386,19 @@ static int refuse(const struct sti_worker *worker, sti_task *task)
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
-static int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf)
+static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run,
+                                                           bool deaf)
 {
     struct sti_worker *worker = sti_worker_current();
-    struct wait wait = { worker, deadline_ns, may_run && worker != NULL, deaf, false };
-    int error = sti_task_is_resolved(task) ? 0 : refuse(worker, task);
-    while (error == 0 && !sti_task_is_resolved(task)) {
-        if (wait.may_run)
-            run_unbegun(worker, task);
-        if (!rest_until_resolved(task))
-            error = sleep_for(&wait, task);
-    }
-    return error;
+    if (sti_task_is_resolved(task))
+        return 0;
+    int error = refuse(worker, task);
+    if (error != 0)
+        return error;
+    may_run = may_run && worker != NULL;
+    if (may_run)
+        run_unbegun(worker, task);
+    return rest_until_resolved(task) ? 0 : sleep_until_it_has(worker, task, deadline_ns, may_run, deaf);
 }
 
 /* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of

@@ -149,7 +149,7 @@ static bool holds_place(const struct sti_worker *worker)
 }
 
 /* Both do nothing in the child of a fork(2) that a task made which was run in the midst of a sleep. */
-static bool fall_asleep(struct sti_worker *worker, unsigned depth)
+bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
     if (sti_pool_is_left_behind(pool))
@@ -167,7 +167,7 @@ static bool fall_asleep(struct sti_worker *worker, unsigned depth)
     return all_sleep;
 }
 
-static void wake_up(struct sti_worker *worker, unsigned depth)
+void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
     if (sti_pool_is_left_behind(pool))
@@ -177,30 +177,6 @@ static void wake_up(struct sti_worker *worker, unsigned depth)
     if (holds_place(worker))
         take_place(pool);
     unlock(pool);
-}
-
-bool sti_substitute_fall_asleep(struct sti_worker *worker)
-{
-    return fall_asleep(worker, 1);
-}
-
-void sti_substitute_awake(struct sti_worker *worker)
-{
-    wake_up(worker, 1);
-}
-
-unsigned sti_substitute_interrupt_sleep(struct sti_worker *worker)
-{
-    unsigned depth = worker->asleep;
-    if (depth > 0)
-        wake_up(worker, depth);
-    return depth;
-}
-
-void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
-{
-    if (depth > 0)
-        fall_asleep(worker, depth);
 }
 
 void sti_substitute_begin_no_more(stint_pool *pool)
@@ -323,7 +299,7 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
     struct sti_waking waking;
     uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker);
+        sti_substitute_fall_asleep(worker, 1);
     int error = sti_event_await(event, has_come, arg, NULL, soon < deadline_ns ? soon : deadline_ns);
     if (error == ETIMEDOUT && soon < deadline_ns && deaf) {
         error = sti_event_await(event, has_come, arg, NULL, deadline_ns);
@@ -333,7 +309,7 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
         sti_waking_end(&waking);
     }
     if (worker != NULL)
-        sti_substitute_awake(worker);
+        sti_substitute_awake(worker, 1);
     return error;
 }
 
@@ -410,13 +386,13 @@ static void find_stack(struct sti_worker *worker)
 static void lend_place(void)
 {
     if (sti_worker_own != NULL)
-        sti_substitute_fall_asleep(sti_worker_own);
+        sti_substitute_fall_asleep(sti_worker_own, 1);
 }
 
 static void take_place_back(void)
 {
     if (sti_worker_own != NULL)
-        sti_substitute_awake(sti_worker_own);
+        sti_substitute_awake(sti_worker_own, 1);
 }
 
 void sti_worker_begin(struct sti_worker *worker)

@@ -83,14 +83,25 @@ void sti_substitute_rouse(struct sti_worker *worker);
 
 /* The functions below: by the worker's own thread. */
 
-/* The worker falls asleep in the midst of a task; and it is awake again. The pairs nest; the outermost counts. True:
- * now all of the pool's threads sleep. */
-bool sti_substitute_fall_asleep(struct sti_worker *worker);
-void sti_substitute_awake(struct sti_worker *worker);
+/* The worker falls asleep in the midst of a task, so many times; and it is awake again. The pairs nest; the outermost
+ * counts. True: now all of the pool's threads sleep. */
+bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned times);
+void sti_substitute_awake(struct sti_worker *worker, unsigned times);
 
-/* It may run a task on top of one that sleeps: awake for that time, and then as deep asleep as before. */
-unsigned sti_substitute_interrupt_sleep(struct sti_worker *worker);
-void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth);
+/* It runs a task on top of one that may sleep: awake for that time, and then as deep asleep as before. */
+static inline unsigned sti_substitute_interrupt_sleep(struct sti_worker *worker)
+{
+    unsigned depth = worker->asleep;
+    if (depth > 0)
+        sti_substitute_awake(worker, depth);
+    return depth;
+}
+
+static inline void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
+{
+    if (depth > 0)
+        sti_substitute_fall_asleep(worker, depth);
+}
 
 /* A substitute that is one too many. */
 bool sti_substitute_is_surplus(const struct sti_worker *worker);

@@ -11,7 +11,7 @@
 #include "alloc/report/report.h"
 
 #define ROUNDS 20000
-#define WRITTEN 80 /* of each, in all kinds */
+#define WRITTEN 20 /* of each, in all kinds */
 
 static volatile unsigned sink;
 
