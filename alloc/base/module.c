@@ -251,10 +251,7 @@ static const struct link_map *own_module(void)
 
 bool sti_link_has_terminate(void)
 {
-    sti_quiet_enter();
-    bool ours = definer("_ZSt9terminatev") == own_module() && definer("_ZSt13set_terminatePFvvE") == own_module();
-    sti_quiet_leave();
-    return ours;
+    return definer("_ZSt9terminatev") == own_module() && definer("_ZSt13set_terminatePFvvE") == own_module();
 }
 
 /* Nor is there any where nobody is linked with C++. Found once, as nothing comes in front of it later:
@@ -266,9 +263,7 @@ bool sti_link_unwinds(void)
     static atomic_int known;
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (answer == UNKNOWN) {
-        sti_quiet_enter();
         bool exists = definer("_ZSt9terminatev") != NULL;
-        sti_quiet_leave();
         answer = !exists || sti_link_has_terminate() ? YES : NO;
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
@@ -325,7 +320,6 @@ static stint_link_report look(void)
 {
     stint_link_report report = { .size = sizeof report, .metered = true, .locked = true };
     const struct link_map *own = own_module();
-    sti_quiet_enter();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct link_map *module = definer(functions[i].symbol);
         if (module == own)
@@ -336,7 +330,6 @@ static stint_link_report look(void)
             report.module = module != NULL ? module->l_name : NULL;
         }
     }
-    sti_quiet_leave();
     if (report.metered && !malloc_makes_our_blocks()) {
         report.metered = false;
         report.function = functions[0].name;
@@ -396,6 +389,8 @@ static bool is_known_backend(void)
 
 int stint_link_check(stint_link_report *report)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (report == NULL)
         return EINVAL;
     stint_link_report found = look();

@@ -63,13 +63,14 @@ static struct sti_thread *make_record(void)
 
 int sti_thread_missing(void)
 {
-    return sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
+    return sti_process_is_partial() || sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
 }
 
 static __attribute__((noinline)) struct sti_thread *first_record(void)
 {
-    if (sti_backend_check() != 0)
+    if (sti_process_is_partial() || sti_backend_check() != 0)
         return NULL;
+    sti_process_note_use();
     changing = true;
     sti_backend_thread_init();
     struct sti_thread *thread = adopt_record();
@@ -86,19 +87,16 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     return thread;
 }
 
-/* In the child of a fork(2) the calling thread has another id, and the others are gone: nobody waits for a task of
- * theirs to end. Their records are left, with heaps that are no other thread's to use. */
+/* In the child of a fork(2) the calling thread has another id. In part of a process it has no record any more: it is in
+ * no scope. */
 STI_FORK_HANDLER void sti_thread_in_child(void)
 {
-    if (own_record != NULL) {
+    if (sti_process_is_partial()) {
+        sti_thread_suspend();
+        own_record = NULL;
+    } else if (own_record != NULL) {
         own_record->id = gettid();
         own_record->processor = (struct sti_processor_clock){ 0 };
-    }
-    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        if (thread == own_record)
-            continue;
-        atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
-        atomic_store_explicit(&thread->forks, NULL, memory_order_relaxed);
     }
 }
 
@@ -158,6 +156,8 @@ bool sti_thread_is_known(void)
 
 void sti_thread_begin(void)
 {
+    if (sti_process_is_partial())
+        return;
     changing = true;
     sti_backend_thread_init();
     make_known();
@@ -199,7 +199,7 @@ struct sti_thread *sti_thread_self_if_settled(void)
 {
     if (own_record != NULL)
         return changing ? NULL : own_record;
-    return changing || over ? NULL : first_record();
+    return changing || over ? NULL : first_record(); /* which part of a process has none of */
 }
 
 struct sti_thread *sti_thread_first(void)

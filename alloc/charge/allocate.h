@@ -35,11 +35,14 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
 
 void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
 
-/* realloc in a task, or where a free is not mimalloc's alone. */
+/* realloc of a block in a task, or where a free is not mimalloc's alone. */
 void *sti_reallocate_moving(void *block, size_t size, const void *caller);
 
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
+
+/* Of a block of whoever made it. */
+size_t sti_allocate_usable_size(const void *block);
 
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
@@ -69,10 +72,13 @@ STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *call
 
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
-    if (STI_LIKELY(sti_thread_counted == NULL) &&
+    struct sti_thread *thread = sti_thread_counted;
+    if (STI_LIKELY(thread == NULL) &&
         STI_LIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) == STI_BACKEND_FREE))
         return sti_backend_realloc(block, size);
-    return sti_reallocate_moving(block, size, caller);
+    if (block != NULL)
+        return sti_reallocate_moving(block, size, caller);
+    return thread != NULL ? sti_allocate_in_scope(thread, size, caller) : sti_backend_malloc(size);
 }
 
 STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)

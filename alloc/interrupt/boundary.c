@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
 #include "hold.h"
@@ -108,6 +109,8 @@ STI_BOUNDARY_CODE void sti_boundary_callback(void *a, void *b, void *c, sti_boun
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     begin_callback(&callback, false);
     fn(a, b, c);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     sti_callback_innermost = callback.outer;
     sti_thread_set_cancellation(cancellation);
 }
@@ -117,5 +120,7 @@ STI_BOUNDARY_CODE void sti_boundary_release(void (*release)(void *arg), void *ar
     __attribute__((cleanup(end_callback))) struct sti_callback callback;
     begin_callback(&callback, true);
     release(arg);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     sti_callback_innermost = callback.outer;
 }

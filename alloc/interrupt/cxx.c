@@ -67,9 +67,7 @@ static void keep_loaded(records_fn *records)
     const struct link_map *module = sti_module_of(*(void **)&records);
     if (module == NULL || module->l_name[0] == '\0')
         return;
-    sti_quiet_enter();
     dlopen(module->l_name, RTLD_LAZY | RTLD_NOLOAD);
-    sti_quiet_leave();
 }
 
 /* What a runtime does with a frame that an unwind comes to, it does by its unwinder's functions, and maybe by
@@ -110,9 +108,7 @@ static void enter(records_fn *records)
 void sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
-    sti_quiet_enter();
     dl_iterate_phdr(look_at_module, &look);
-    sti_quiet_leave();
     for (unsigned i = 0; i < look.count; i++)
         enter(look.found[i]);
     atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
@@ -293,9 +289,7 @@ void *sti_cxx_function(const char *name, const void *caller)
         wanted.function = sti_module_symbol(module, name);
     }
     if (wanted.function == NULL) {
-        sti_quiet_enter();
         dl_iterate_phdr(look_for_function, &wanted);
-        sti_quiet_leave();
     }
     return wanted.function;
 }

@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
@@ -170,6 +171,8 @@ void sti_hook_fire(struct sti_scope *innermost)
 
 int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (hook == NULL || function == NULL)
         return EINVAL;
     *hook = (stint_hook){ .function_ = function, .arg_ = arg };
@@ -191,6 +194,8 @@ int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
 
 void stint_hook_pop(stint_hook *hook)
 {
+    if (sti_process_is_partial())
+        return;
     struct sti_thread *thread = sti_thread_metered;
     if (hook == NULL || thread == NULL)
         return;
@@ -305,11 +310,15 @@ void sti_blocking_awake(void)
 
 void stint_blocking_begin(void)
 {
+    if (sti_process_is_partial())
+        return;
     sti_blocking_sleep();
 }
 
 void stint_blocking_end(void)
 {
+    if (sti_process_is_partial())
+        return;
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL || thread->scope->regions == 0 || --thread->scope->regions > 0)
         return;

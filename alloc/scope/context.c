@@ -40,6 +40,8 @@ struct stint_context {
 
 int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (context == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(stint_context), STI_CALLER()))
@@ -74,6 +76,8 @@ stint_context *stint_context_retain(stint_context *context)
 
 void stint_context_release(stint_context *context)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the value before it is destroyed. */
     if (context == NULL || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) > 1)
         return;

@@ -15,6 +15,7 @@
 #include <stint/token.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -129,6 +130,8 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
     landed->returned = _setjmp(scope->landing) == 0;
     if (landed->returned) {
         landed->code = sti_boundary_run(scope, fn, arg, &landed->value);
+        if (sti_process_is_partial())
+            return;
         if (__builtin_expect(sti_misuse_is_left(scope), 0))
             landed->code =
                 scope->is_subtask ? sti_misuse_fail_task(scope, landed->code) : sti_misuse_fail(scope, landed->code);

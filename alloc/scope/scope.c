@@ -453,6 +453,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
         sti_scope_land(&scope, request->fn, request->arg, &landed);
     else
         scope.is_unheard = true;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     close_scope(thread, landed.code, landed.value, request, outcome);
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);

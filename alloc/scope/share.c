@@ -146,13 +146,10 @@ void sti_share_end_thread(struct sti_thread *thread)
 static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
-/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since; and
- * which a fork(2) does not wait for. */
+/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since. */
 static void end_in_mimalloc(void)
 {
-    sti_quiet_enter();
     sti_backend_thread_done();
-    sti_quiet_leave();
 }
 
 /* mimalloc may have given up the thread's parts of its heaps already. */

@@ -324,6 +324,8 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     sti_interrupt_look(&scope, 0);
     if (!sti_interrupt_is_tripped(&scope))
         sti_scope_land(&scope, fn, arg, &landed);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     close_subtask(thread, &scope);
     *value = landed.value;
     *interrupted = !landed.returned;

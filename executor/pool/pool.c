@@ -156,6 +156,8 @@ int sti_pool_create_hooked(const stint_pool_options *given, const struct sti_poo
 
 int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     return sti_pool_create_hooked(options, NULL, pool);
 }
 
@@ -172,6 +174,8 @@ unsigned stint_pool_workers(const stint_pool *pool)
 
 int stint_pool_destroy(stint_pool *pool)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL)
         return 0;
     int error = stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER);
@@ -184,6 +188,8 @@ int stint_pool_destroy(stint_pool *pool)
 
 int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     unsigned running = 0;
     int error = pool != NULL ? stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, timeout_ns) : 0;
     if (error == ETIMEDOUT) {

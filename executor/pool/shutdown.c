@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/task/continuation.h"
@@ -38,7 +39,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 
 static void end_claimed(stint_pool *pool, sti_task *task)
 {
-    sti_outcomes_count(sti_outcomes_of_all(pool), STINT_REASON_SHUTDOWN);
+    atomic_fetch_add_explicit(&pool->outcomes[STINT_REASON_SHUTDOWN], 1, memory_order_relaxed);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
 }
@@ -48,7 +49,7 @@ static void end_entry(stint_pool *pool, sti_task *task)
     if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
         end_claimed(pool, task);
     else
-        sti_farewell_drop(pool, task, sti_outcomes_of_all(pool));
+        sti_farewell_drop(pool, task);
 }
 
 void sti_shutdown_end_queued(stint_pool *pool)
@@ -162,10 +163,10 @@ static void join_once(stint_pool *pool)
 
 int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL || (unsigned)how > (unsigned)STINT_SHUTDOWN_DRAIN_THEN_CANCEL)
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);
@@ -240,9 +241,9 @@ void sti_farewell_note(stint_pool *pool, sti_task *task)
     note(pool, task);
 }
 
-void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_outcomes outcomes)
+void sti_farewell_drop(stint_pool *pool, sti_task *task)
 {
-    if (sti_task_count_unstarted(task, outcomes) && !sti_continuation_is_settled(task))
+    if (sti_task_count_unstarted(task, pool->outcomes) && !sti_continuation_is_settled(task))
         note(pool, task);
     else
         sti_task_release(task);

@@ -21,7 +21,6 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
@@ -37,7 +36,6 @@ __attribute__((constructor(101))) static void start(void)
     /* mimalloc's options before this library has it make a block; its key for thread-specific values, and right behind
      * that ours (heap.c), before any other. */
     sti_heap_start();
-    sti_freeing_start();
     sti_allocate_start();
 
 #if STI_OVERRIDES

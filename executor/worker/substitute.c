@@ -148,12 +148,9 @@ static bool holds_place(const struct sti_worker *worker)
     return worker->asleep == 0 && worker->replaced == 0;
 }
 
-/* Both do nothing in the child of a fork(2) that a task made which was run in the midst of a sleep. */
 bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return false;
     sti_fork_share_all(worker);
     const struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
@@ -170,8 +167,6 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return;
     lock(pool);
     worker->asleep -= depth;
     if (holds_place(worker))
@@ -254,7 +249,7 @@ void sti_substitute_stand_aside(struct sti_worker *worker)
 
 void sti_substitute_rouse(struct sti_worker *worker)
 {
-    if (worker->index < worker->pool->worker_count || sti_pool_is_left_behind(worker->pool))
+    if (worker->index < worker->pool->worker_count)
         return;
     struct sti_substitutes *substitutes = lock(worker->pool);
     struct sti_worker **link = &substitutes->retired;

@@ -49,8 +49,7 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  *
  * The function's own code, which concerns nobody but the caller; EINVAL: subtask is NULL, was joined before, or is not
  * one of this thread's forks; ECANCELED: the task is being interrupted, and the subtask did not come to its end (seen
- * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it;
- * EOWNERDEAD: a worker took it, and this process was forked since, by another subtask that was run in this call.
+ * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it.
  *
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked
  * before it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED,

@@ -252,6 +252,62 @@ static void assert_told(const struct heard *heard, const char *what)
     assert_non_null(strstr(heard->text, line));
 }
 
+/* --- First, while this process has no other thread: it ends without the main one. --- */
+
+static void *roll_back_often(void *arg)
+{
+    for (int i = 0; i < 300; i++) {
+        uintptr_t size = 100 + 1000 * (uintptr_t)(i % 50);
+        run_somewhere(lend_a_block, &size, IN_PLACE);
+    }
+    return arg;
+}
+
+/* mimalloc's own end of a thread is heard of by an override; and 3.6.0 looks at all heaps in the child of a fork(2). */
+static void skip_where_mimalloc_looks(void)
+{
+    int (*version)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
+    if (!stint_malloc_is_overridden() || (debugs() && version != NULL && version() == 30600))
+        skip();
+}
+
+static bool rolls_back(void)
+{
+    uintptr_t size = 100;
+    return run_somewhere(lend_a_block, &size, IN_PLACE).error == EIO;
+}
+
+TEST(the_main_thread_ends_while_heaps_are_in_quarantine)
+{
+    int status;
+    skip_where_mimalloc_looks();
+    pid_t child = fork();
+    if (child == 0) {
+        roll_back_often(NULL);
+        end_main_thread(rolls_back);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+TEST(it_ends_with_those_from_before_a_fork_of_its)
+{
+    skip_where_mimalloc_looks();
+    pid_t child = fork();
+    if (child == 0) {
+        int status = 1;
+        roll_back_often(NULL);
+        pid_t grandchild = fork();
+        if (grandchild == 0)
+            end_main_thread(rolls_back);
+        waitpid(grandchild, &status, 0);
+        _exit(status == 0 ? 0 : 1);
+    }
+    assert_ends_well(child);
+}
+
+/* --- Mistakes, each in a process of its own. --- */
+
 static const struct misuse {
     stint_fn *fn;
     check_fn *check;
@@ -407,15 +463,6 @@ TEST(a_stale_pointer_faults_at_once_and_names_the_task)
 }
 
 /* What is rolled back does not stay for ever, and a thread may end with heaps in quarantine. */
-static void *roll_back_often(void *arg)
-{
-    for (int i = 0; i < 300; i++) {
-        uintptr_t size = 100 + 1000 * (uintptr_t)(i % 50);
-        run_somewhere(lend_a_block, &size, IN_PLACE);
-    }
-    return arg;
-}
-
 TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
 {
     for (int i = 0; i < 4; i++) {
@@ -427,40 +474,6 @@ TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
     uintptr_t size = 100;
     leaves_records(); /* the pool's: a worker is there until the end */
     assert_int_equal(run_somewhere(lend_a_block, &size, IN_POOL).error, EIO);
-}
-
-/* mimalloc's own end of a thread is heard of by an override; and 3.6.0 looks at all heaps in the child of a fork(2). */
-static void skip_where_mimalloc_looks(void)
-{
-    int (*version)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
-    if (!stint_malloc_is_overridden() || (debugs() && version != NULL && version() == 30600))
-        skip();
-}
-
-static bool rolls_back(void)
-{
-    uintptr_t size = 100;
-    return run_somewhere(lend_a_block, &size, IN_PLACE).error == EIO;
-}
-
-TEST(the_main_thread_ends_while_heaps_are_in_quarantine)
-{
-    int status;
-    skip_where_mimalloc_looks();
-    pid_t child = fork();
-    if (child == 0) {
-        roll_back_often(NULL);
-        end_main_thread(rolls_back);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-TEST(it_ends_with_those_from_before_a_fork_of_its)
-{
-    skip_where_mimalloc_looks();
-    roll_back_often(NULL);
-    assert_without_main_thread(rolls_back);
 }
 
 /* No two of the task's pages lie side by side. */
