@@ -266,6 +266,8 @@ enum {
     UDATA4 = 0x03,
     RELATIVE_TO_ITSELF = 0x10,
     RELATIVE_TO_TABLE = 0x30,
+    RELATION = 0x70,
+    INDIRECT = 0x80,
 };
 
 #define REMEMBERED 8
@@ -317,6 +319,7 @@ struct common {
     int64_t data_unit;
     bool augmented;
     bool is_signal;
+    const uint8_t *personality; /* how it is encoded, and behind that its address; NULL: there is none */
     struct instructions instructions;
 };
 
@@ -341,6 +344,7 @@ static bool read_common(const uint8_t *entry, struct common *common)
         return false;
     common->augmented = augmentation[0] == 'z';
     common->is_signal = strchr(augmentation, 'S') != NULL;
+    common->personality = NULL;
     if (!common->augmented)
         return false;
     uint64_t length = sti_leb128_unsigned(&at);
@@ -348,6 +352,8 @@ static bool read_common(const uint8_t *entry, struct common *common)
     for (const char *letter = augmentation + 1; *letter != '\0'; letter++) {
         if (*letter == 'R' && (*data & FORMAT) != SDATA4 && (*data & FORMAT) != UDATA4)
             return false;
+        if (*letter == 'P')
+            common->personality = data;
         if (*letter == 'P')
             data += 1 + ((*data & FORMAT) == SDATA4 || (*data & FORMAT) == UDATA4 ? 4 : 8);
         else if (*letter == 'R' || *letter == 'L')
@@ -582,18 +588,43 @@ static struct sti_frame_rule rule_of(const struct row *row)
     return rule;
 }
 
-bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end)
+static bool read_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end, struct common *common)
 {
     struct function function;
-    struct common common;
     if (!find_function(instruction, &function))
         return false;
     const uint8_t *entry = function.entry;
-    if (read_u32(entry) == UINT32_MAX || !read_common(entry + 4 - read_u32(entry + 4), &common))
+    if (read_u32(entry) == UINT32_MAX || !read_common(entry + 4 - read_u32(entry + 4), common))
         return false;
     *begin = function.begin;
     *end = function.begin + read_u32(entry + 12);
     return instruction < *end;
+}
+
+bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end)
+{
+    struct common common;
+    return read_function(instruction, begin, end, &common);
+}
+
+/* Relative to its place, as a rule, to a word that the loader fills; of a program at a fixed place, as it is. */
+uintptr_t sti_frame_personality(uintptr_t instruction)
+{
+    uintptr_t begin;
+    uintptr_t end;
+    struct common common;
+    if (!read_function(instruction, &begin, &end, &common) || common.personality == NULL)
+        return 0;
+    uint8_t encoding = *common.personality;
+    const uint8_t *place = common.personality + 1;
+    uint8_t format = encoding & FORMAT;
+    uint8_t relation = encoding & RELATION;
+    if ((format != SDATA4 && format != UDATA4) || (relation != 0 && relation != RELATIVE_TO_ITSELF))
+        return STI_FRAME_PERSONALITY_UNKNOWN;
+    uintptr_t address = format == SDATA4 ? (uintptr_t)(intptr_t)sti_read_s32(place) : read_u32(place);
+    if (relation == RELATIVE_TO_ITSELF)
+        address += (uintptr_t)place;
+    return (encoding & INDIRECT) != 0 ? *(const uintptr_t *)address : address;
 }
 
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction)

@@ -102,6 +102,11 @@ struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
  * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
 
+/* Its personality: the function that an unwinder asks what it does with an exception. 0: it has none, so that nothing
+ * is done there, or it is not described. */
+#define STI_FRAME_PERSONALITY_UNKNOWN UINTPTR_MAX /* it has one, and no compiler writes it like that here */
+uintptr_t sti_frame_personality(uintptr_t instruction);
+
 /* Rules that a walk has come to: in a deep recursion the same few addresses come again and again. On the walker's
  * stack, all bytes 0 at first. */
 #define STI_WALK_REMEMBERED 128 /* a power of two */

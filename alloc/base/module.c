@@ -174,38 +174,24 @@ static struct relocations relocations_of(const struct sti_module *module, ElfW(S
     return relocations;
 }
 
-static const ElfW(Rela) * find_place(const struct relocations *relocations, uintptr_t offset)
+static bool names(const struct relocations *relocations, const struct tables *tables, const char *name)
 {
-    for (size_t i = 0; relocations->first != NULL && i < relocations->count; i++) {
-        if (relocations->first[i].r_offset == offset)
-            return &relocations->first[i];
+    size_t i = 0;
+    while (relocations->first != NULL && i < relocations->count) {
+        const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(relocations->first[i].r_info)];
+        if (strcmp(tables->strings + symbol->st_name, name) == 0)
+            return true;
+        i++;
     }
-    return NULL;
+    return false;
 }
 
-const char *sti_module_imported(struct sti_module module, const void *place)
+bool sti_module_imports(struct sti_module module, const char *name)
 {
     const struct relocations late = relocations_of(&module, DT_JMPREL, DT_PLTRELSZ);
     const struct relocations early = relocations_of(&module, DT_RELA, DT_RELASZ);
-    const ElfW(Rela) *relocation = find_place(&late, (uintptr_t)place - module.base);
-    if (relocation == NULL)
-        relocation = find_place(&early, (uintptr_t)place - module.base);
     struct tables tables;
-    if (relocation == NULL || !read_tables(&module, &tables))
-        return NULL;
-    return tables.strings + tables.symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-}
-
-bool sti_module_needs(struct sti_module module, const char *library)
-{
-    struct tables tables;
-    if (!read_tables(&module, &tables))
-        return false;
-    const ElfW(Dyn) *entry = module.dynamic;
-    while (entry->d_tag != DT_NULL &&
-           (entry->d_tag != DT_NEEDED || strncmp(tables.strings + entry->d_un.d_val, library, strlen(library)) != 0))
-        entry++;
-    return entry->d_tag == DT_NEEDED;
+    return read_tables(&module, &tables) && (names(&late, &tables, name) || names(&early, &tables, name));
 }
 
 bool sti_module_defines(const struct link_map *module, const char *name)
@@ -213,24 +199,6 @@ bool sti_module_defines(const struct link_map *module, const char *name)
     struct tables tables;
     const struct sti_module loaded = sti_module_loaded(module);
     return read_tables(&loaded, &tables) && find(&tables, name) != NULL;
-}
-
-void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *visit, void *arg)
-{
-    struct tables tables;
-    if (!read_tables(&module, &tables))
-        return;
-    for (uint32_t bucket = 0; bucket < tables.bucket_count; bucket++) {
-        uint32_t index = tables.buckets[bucket];
-        bool last = index < tables.first_hashed;
-        for (; !last; index++) {
-            const ElfW(Sym) *symbol = &tables.symbols[index];
-            if (symbol->st_shndx != SHN_UNDEF && has_address(symbol) && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
-                visit(tables.strings + symbol->st_name, (const void *)(tables.base + symbol->st_value), symbol->st_size,
-                      arg);
-            last = (tables.chains[index - tables.first_hashed] & 1) != 0;
-        }
-    }
 }
 
 /* abs can be nobody's but libc's. */
@@ -264,6 +232,44 @@ uintptr_t sti_libc_code(const char *name)
 atomic_bool sti_link_is_good;
 static atomic_bool is_settled;
 
+/* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
+ * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
+ * search. */
+static const struct link_map *definer(const char *symbol)
+{
+    const void *address = dlsym(RTLD_DEFAULT, symbol);
+    const struct link_map *module = sti_module_of(address);
+    while (module != NULL && !sti_module_defines(module, symbol))
+        module = module->l_next;
+    return module;
+}
+
+static const struct link_map *own_module(void)
+{
+    return sti_module_of(&sti_link_is_good);
+}
+
+bool sti_link_has_terminate(void)
+{
+    return definer("_ZSt9terminatev") == own_module() && definer("_ZSt13set_terminatePFvvE") == own_module();
+}
+
+/* Nor is there any where nobody is linked with C++. Found once, as nothing comes in front of it later:
+ *
+ *   UNKNOWN -> YES | NO (relaxed: two threads at once find the same) */
+bool sti_link_unwinds(void)
+{
+    enum { UNKNOWN, YES, NO };
+    static atomic_int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        bool exists = definer("_ZSt9terminatev") != NULL;
+        answer = !exists || sti_link_has_terminate() ? YES : NO;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == YES;
+}
+
 #if STI_OVERRIDES
 
 /* In the order in which they are reported. */
@@ -289,18 +295,6 @@ static const struct {
 static atomic_bool malloc_is_another_s;
 static atomic_bool has_looked;
 
-/* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
- * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
- * search. */
-static const struct link_map *definer(const char *symbol)
-{
-    const void *address = dlsym(RTLD_DEFAULT, symbol);
-    const struct link_map *module = sti_module_of(address);
-    while (module != NULL && !sti_module_defines(module, symbol))
-        module = module->l_next;
-    return module;
-}
-
 static const char *valgrind_module(const struct link_map *module)
 {
     while (module != NULL && module->l_prev != NULL)
@@ -325,7 +319,7 @@ static bool malloc_makes_our_blocks(void)
 static stint_link_report look(void)
 {
     stint_link_report report = { .size = sizeof report, .metered = true, .locked = true };
-    const struct link_map *own = sti_module_of(&sti_link_is_good);
+    const struct link_map *own = own_module();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct link_map *module = definer(functions[i].symbol);
         if (module == own)
@@ -394,6 +388,7 @@ int stint_link_check(stint_link_report *report)
     if (report == NULL)
         return EINVAL;
     stint_link_report found = look();
+    found.unwinds = sti_link_unwinds();
     found.off = is_known_backend() ? sti_assumptions_tell() : OTHER_BACKEND;
     int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, off), &found, sizeof found);
     if (error != 0)

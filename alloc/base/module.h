@@ -39,19 +39,11 @@ struct sti_module sti_module_at(const struct dl_phdr_info *info);
  * defines none, or a function that is chosen as the program starts (an indirect one). */
 void *sti_module_symbol(struct sti_module module, const char *name);
 
-/* Of which function the loader puts the address into this place in the module, now or at the first call; NULL: not
- * known. */
-const char *sti_module_imported(struct sti_module module, const void *place);
-
-/* Was it linked with a library whose file is called so, up to what follows? */
-bool sti_module_needs(struct sti_module module, const char *library);
+/* Does the loader look for this function or variable for it, among what all modules let others see? */
+bool sti_module_imports(struct sti_module module, const char *name);
 
 /* Whether it defines it at all, an indirect one too. */
 bool sti_module_defines(const struct link_map *module, const char *name);
-
-/* Call visit for each function that it defines. */
-typedef void sti_module_visit_fn(const char *name, const void *begin, size_t size, void *arg);
-void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *visit, void *arg);
 
 /* libc's own function, for the overrides that go on to it. */
 void *sti_libc_function(const char *name);
@@ -95,6 +87,12 @@ static inline bool sti_link_flags_valid(unsigned flags)
 /* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that
  * one. Looked for at the first question, and not at start: the loader's answers take 0.2 ms of each process. */
 bool sti_link_has_malloc(void);
+
+/* Is the std::terminate ours that a C++ runtime has the loader look for, and std::set_terminate? Cold. */
+bool sti_link_has_terminate(void);
+
+/* Was it at the first question, or was there none? Where it was not, no code is unwound (unwind.h). */
+bool sti_link_unwinds(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 

@@ -62,7 +62,7 @@ struct sti_holds {
 struct sti_unwind {
     struct _Unwind_Exception exception;
     bool under_way;
-    bool inside; /* still among frames of this library */
+    bool throws_past_libc; /* operator new did when it threw last: a frame of libc's lay between it and the scope */
 };
 
 /* A thread's exceptions, as the Itanium C++ ABI lays them out. */

@@ -61,6 +61,7 @@ struct sti_thread {
     uint64_t used;                 /* bytes charged on this thread; only differences count */
     _Atomic uint64_t limit;        /* an allocation that takes used beyond it is a sample point */
     sti_backend_theap *allocating; /* of the innermost scope's heap; NULL: it has none */
+    bool may_throw;                /* what its code has called here may, as far as a compiler knows (unwind.h) */
     size_t small;                  /* bytes of the blocks that it is the quickest for; 0 where there is none */
     struct sti_scope *scope;       /* innermost */
     uint64_t memory_check;         /* value of used beyond which what the scopes hold must be measured */

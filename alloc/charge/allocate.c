@@ -258,7 +258,9 @@ bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const 
         thread->used += charge;
         return true;
     }
+    thread->may_throw = true;
     bool charged = sti_meter_sample(thread, charge, 0, caller);
+    thread->may_throw = false;
     thread->sampling.samples = 0;
     return charged;
 }

@@ -12,6 +12,7 @@
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
@@ -365,14 +366,16 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
+    const void *plain_call = thread->may_throw ? NULL : caller;
+    thread->may_throw = false;          /* what is called from here on is another call */
     if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
         sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
         sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
-    } else if (sti_interrupt_deliver_allocating(thread)) {
+    } else if (sti_interrupt_deliver_allocating(thread, plain_call) && !sti_cxx_allocates_exception(caller)) {
         return false;
     }
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {
-        sti_interrupt_last_resort(thread);
+        sti_interrupt_last_resort(thread, plain_call);
         return false;
     }
     thread->used += charge;

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
-#include "alloc/base/sampling.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/unwind.h"
 #include "alloc/rollback/free.h"
 #include "allocate.h"
 
@@ -131,9 +131,9 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     for (;;) {
         const struct sti_thread *thread = sti_thread_metered;
         bool refused = thread != NULL && sti_interrupt_is_tripped(thread->scope);
-        if (refused && throws && sti_interrupt_instead_of_throwing(sti_thread_metered))
-            return sti_allocate_unrefused(alignment, size);
         new_handler *handler = refused ? NULL : current_handler(caller);
+        if (handler == NULL && refused && throws)
+            sti_unwind_note_throw(thread->scope);
         if (handler == NULL) {
             if (throws)
                 throw_if_possible(caller);
@@ -146,25 +146,28 @@ static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool
     }
 }
 
-/* The runtime's own; see cxx.h. */
-static __attribute__((noinline)) void *new_process_block(struct sti_thread *thread, size_t size, size_t alignment,
-                                                         bool throws, const void *caller)
+/* A compiler counts on an exception from a form that throws; not from the others. */
+static __attribute__((noinline)) void *new_uncommon(struct sti_thread *thread, size_t size, size_t alignment,
+                                                    bool throws, const void *caller)
 {
-    bool sampled = !sti_meter_charge_fast(thread, sti_meter_rounded(size));
-    if (sampled && !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
-        return retry(size, alignment, throws, caller);
-    void *block = sti_backend_aligned(alignment > 16 ? alignment : 16, size);
-    if (sampled)
-        block = sti_sampling_made(thread, block, size, alignment, caller);
-    return block != NULL ? block : retry(size, alignment, throws, caller);
+    thread->may_throw = throws;
+    void *block = alignment > 16 ? sti_allocate_aligned_uncommon(thread, alignment, size, caller)
+                                 : sti_allocate_uncommon(thread, alignment > size ? alignment : size, caller);
+    thread->may_throw = false;
+    return block;
 }
 
 STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const void *caller)
 {
     struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(thread != NULL) && STI_UNLIKELY(sti_cxx_caches_ask(caller)) && sti_rule_is_on(STI_RULE_CXX_CACHES))
-        return new_process_block(thread, size, alignment, throws, caller);
-    void *block = sti_allocate_aligned(alignment, size, caller);
+    void *block;
+    if (STI_LIKELY(thread == NULL))
+        block = sti_allocate_aligned(alignment, size, caller);
+    else if (alignment == 0 && STI_LIKELY(sti_caller_is_clearly_not_system(caller)) &&
+             STI_LIKELY(sti_meter_charge_small(thread, size)))
+        block = sti_backend_theap_malloc_small(thread->allocating, size);
+    else
+        block = new_uncommon(thread, size, alignment, throws, caller);
     return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);
 }
 

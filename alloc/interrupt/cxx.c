@@ -1,42 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * The C++ runtimes of the process: finding them, their state of exceptions, and which of their functions allocate for
- * themselves; see cxx.h. */
+ * The C++ runtimes of the process: finding them, their state of exceptions, and the caches of their locales; see
+ * cxx.h. */
 #include "cxx.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <stint/interrupt.h>
-#include <string.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
-#include "unwind.h"
+#include "override_cxx.h"
 
 /* --- Finding the C++ runtimes. --- */
 
 typedef struct sti_cxx_exceptions *records_fn(void);
+typedef sti_terminate_fn *set_terminate_fn(sti_terminate_fn *);
 
 /* That they are named here makes the linker let others see them in a program that brings a runtime of its own. */
 extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((weak));
-extern const char linked_allocate[] __asm__("__cxa_allocate_exception") __attribute__((weak));
-extern const char linked_begin_catch[] __asm__("__cxa_begin_catch") __attribute__((weak));
-extern const char linked_throw[] __asm__("__cxa_throw") __attribute__((weak));
-extern const char linked_set_terminate[] __asm__("_ZSt13set_terminatePFvvE") __attribute__((weak));
-static const char *const linked[]
-    __attribute__((used)) = { linked_records, linked_allocate, linked_begin_catch, linked_throw, linked_set_terminate };
+extern const char linked_end_catch[] __asm__("__cxa_end_catch") __attribute__((weak));
+static const char *const linked[] __attribute__((used)) = { linked_records, linked_end_catch };
 
-/* Entered from the beginning, and for ever. */
-static records_fn *_Atomic runtimes[STI_CXX_RUNTIMES];
+/* Entered from the beginning, and for ever: first its records. The rest, relaxed as nothing else depends on it, is 0
+ * where no unwind may ask the runtime, or that is not known yet. */
+static struct runtime {
+    records_fn *_Atomic records;
+    _Atomic uintptr_t personality;
+    void *_Atomic allocate_exception;
+} runtimes[STI_CXX_RUNTIMES];
 atomic_bool sti_cxx_has_runtime;
 static atomic_ullong modules_seen; /* how many have been loaded when somebody looked last */
-
-/* --- Looking ------------------------------------------------------------------------------------------------------ */
 
 struct look {
     records_fn *found[STI_CXX_RUNTIMES];
@@ -58,88 +56,99 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument
     return 0;
 }
 
-/* Its calls of std::terminate do not come to our override. */
-typedef void terminate_fn(void);
-static terminate_fn *_Atomic terminate_before[STI_CXX_RUNTIMES];
-
-static void land_or_terminate(unsigned runtime)
+static struct sti_module module_of(records_fn *records)
 {
-    sti_unwind_instead_of_terminating(NULL);
-    terminate_fn *before = atomic_load_explicit(&terminate_before[runtime], memory_order_relaxed);
-    if (before != NULL)
-        before();
-    abort();
+    return sti_module_loaded(sti_module_of(*(void **)&records));
 }
 
-#define TERMINATE_OF(number)                                                                                           \
-    static void terminate_##number(void)                                                                               \
-    {                                                                                                                  \
-        land_or_terminate(number);                                                                                     \
-    }
-TERMINATE_OF(0)
-TERMINATE_OF(1)
-TERMINATE_OF(2)
-TERMINATE_OF(3)
-
-static void hear_of_terminations(records_fn *records, unsigned runtime)
+/* This library keeps pointers into it. */
+static void keep_loaded(records_fn *records)
 {
-    static terminate_fn *const ours[STI_CXX_RUNTIMES] = { terminate_0, terminate_1, terminate_2, terminate_3 };
-    const struct sti_module module = sti_module_loaded(sti_module_of(*(void **)&records));
-    terminate_fn *(*set)(terminate_fn *);
+    const struct link_map *module = sti_module_of(*(void **)&records);
+    if (module == NULL || module->l_name[0] == '\0')
+        return;
+    dlopen(module->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* What a runtime does with a frame that an unwind comes to, it does by its unwinder's functions, and maybe by
+ * std::terminate: a shared one has the loader look for those, which finds the unwinder that is at work, and our
+ * std::terminate; one that is linked into a program or a module has its own. */
+static void prepare(struct runtime *runtime, records_fn *records)
+{
+    keep_loaded(records);
+    const struct sti_module module = module_of(records);
+    set_terminate_fn *set;
     *(void **)&set = sti_module_symbol(module, "_ZSt13set_terminatePFvvE");
     if (set != NULL)
-        atomic_store_explicit(&terminate_before[runtime], set(ours[runtime]), memory_order_relaxed);
-}
-
-static bool is_shared(const char *path)
-{
-    return strstr(path, "/libstdc++.so") != NULL || strstr(path, "/libc++abi.so") != NULL;
-}
-
-/* Somebody keeps a pointer into it: it stays loaded. */
-static void prepare(records_fn *records, unsigned runtime)
-{
-    struct dl_find_object module;
-    if (_dl_find_object(*(void **)&records, &module) != 0)
-        return;
-    const char *path = module.dlfo_link_map->l_name;
-    if (path[0] != '\0') {
-        dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    }
-    const struct sti_module tables = sti_module_loaded(module.dlfo_link_map);
-    uintptr_t begin = (uintptr_t)module.dlfo_map_start;
-    const struct sti_caller_module code = { .begin = begin, .size = (uintptr_t)module.dlfo_map_end - begin };
-    sti_cxx_caches_learn(tables, path, code);
-    if (!is_shared(path))
-        hear_of_terminations(records, runtime);
+        sti_terminate_note(set(sti_terminated));
+    atomic_store_explicit(&runtime->allocate_exception, sti_module_symbol(module, "__cxa_allocate_exception"),
+                          memory_order_relaxed);
+    uintptr_t personality = (uintptr_t)sti_module_symbol(module, "__gxx_personality_v0");
+    if (sti_module_imports(module, "_ZSt9terminatev") && sti_module_imports(module, "_Unwind_SetGR") &&
+        sti_link_has_terminate())
+        atomic_store_explicit(&runtime->personality, personality, memory_order_relaxed);
 }
 
 /* Two threads may find the same one: it is entered once. */
-static bool enter(records_fn *records)
+static void enter(records_fn *records)
 {
     for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
         records_fn *there = NULL;
-        if (atomic_compare_exchange_strong_explicit(&runtimes[i], &there, records, memory_order_relaxed,
+        if (atomic_compare_exchange_strong_explicit(&runtimes[i].records, &there, records, memory_order_relaxed,
                                                     memory_order_relaxed)) {
-            prepare(records, i);
+            prepare(&runtimes[i], records);
             atomic_store_explicit(&sti_cxx_has_runtime, true, memory_order_relaxed);
-            return true;
+            return;
         }
         if (there == records)
-            return false;
+            return;
     }
-    return false;
 }
 
-bool sti_cxx_look(void)
+void sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
     dl_iterate_phdr(look_at_module, &look);
-    bool any = false;
     for (unsigned i = 0; i < look.count; i++)
-        any = enter(look.found[i]) || any;
+        enter(look.found[i]);
     atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
-    return any;
+}
+
+bool sti_cxx_allocates_exception(const void *caller)
+{
+    if (!atomic_load_explicit(&sti_cxx_has_runtime, memory_order_relaxed))
+        return false;
+    uintptr_t begin;
+    uintptr_t end;
+    unsigned i = sti_frame_function((uintptr_t)caller - 1, &begin, &end) ? 0 : STI_CXX_RUNTIMES;
+    while (i < STI_CXX_RUNTIMES &&
+           begin != (uintptr_t)atomic_load_explicit(&runtimes[i].allocate_exception, memory_order_relaxed))
+        i++;
+    return i < STI_CXX_RUNTIMES;
+}
+
+/* --- Personalities ------------------------------------------------------------------------------------------------ */
+
+extern const char of_c[] __asm__("__gcc_personality_v0") __attribute__((weak));
+extern const char of_cxx[] __asm__("__gxx_personality_v0") __attribute__((weak));
+
+/* In a program that is linked at a fixed place the address of a function of a library's is that of a jump to it. */
+static bool is_jump(const char *function, const char *name)
+{
+    const struct link_map *module = sti_module_of(function);
+    return function != NULL && module != NULL && !sti_module_defines(module, name);
+}
+
+bool sti_cxx_may_be_asked(uintptr_t personality)
+{
+    if (personality == 0)
+        return false;
+    for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
+        if (personality == atomic_load_explicit(&runtimes[i].personality, memory_order_relaxed))
+            return true;
+    }
+    return personality == (uintptr_t)of_c ||
+           (personality == (uintptr_t)of_cxx && is_jump(of_cxx, "__gxx_personality_v0"));
 }
 
 /* --- Records ------------------------------------------------------------------------------------------------------ */
@@ -147,7 +156,7 @@ bool sti_cxx_look(void)
 /* Of the first runtimes; NULL: there are no more. */
 static inline struct sti_cxx_exceptions *record(unsigned i, unsigned count)
 {
-    records_fn *records = i < count ? atomic_load_explicit(&runtimes[i], memory_order_relaxed) : NULL;
+    records_fn *records = i < count ? atomic_load_explicit(&runtimes[i].records, memory_order_relaxed) : NULL;
     return records != NULL ? records() : NULL;
 }
 
@@ -208,6 +217,29 @@ void sti_cxx_restore(const struct sti_cxx_state *state)
     *exceptions = state->of[i];
 }
 
+/* The runtime's part of an exception lies in front of the unwinder's; of one that is no runtime's there is none, but
+ * the runtime keeps a pointer to where it would be. */
+#define PART_OF_RUNTIME ((uintptr_t)256)
+
+static bool is_other_s(const void *caught, const struct _Unwind_Exception *other)
+{
+    return (uintptr_t)other - (uintptr_t)caught <= PART_OF_RUNTIME;
+}
+
+void sti_cxx_end_caught(const struct sti_cxx_state *since, const struct _Unwind_Exception *ours)
+{
+    struct sti_cxx_exceptions *exceptions;
+    FOR_EACH_RECORD(i, exceptions, since->count)
+    {
+        const void *before = ours != NULL ? NULL : since->of[i].caught;
+        void (*end)(void);
+        records_fn *records = atomic_load_explicit(&runtimes[i].records, memory_order_relaxed);
+        *(void **)&end = sti_module_symbol(module_of(records), "__cxa_end_catch");
+        while (end != NULL && exceptions->caught != before && !is_other_s(exceptions->caught, ours))
+            end();
+    }
+}
+
 void sti_cxx_forget_caught(void)
 {
     struct sti_cxx_exceptions *exceptions;
@@ -262,136 +294,58 @@ void *sti_cxx_function(const char *name, const void *caller)
     return wanted.function;
 }
 
-/* --- Learning which functions of libstdc++ allocate for itself.
- *
- * By their names in its table of symbols. Helpers without a name there have been inlined into these, or lie beside
- * them. */
+/* --- The caches of locales. Any thread. A locale that is 0 marks a free record; whoever takes it writes the facet, and
+ * the thread whose task made that reads it. Another one reads what it makes nothing of. --- */
 
-#define HELPER 4096 /* bytes it has at most */
+static struct cache {
+    struct cache *next;
+    _Atomic(const void *) locale;
+    _Atomic(const void *) facet;
+} * _Atomic caches;
 
-static const struct sti_cxx_code unknown;
-_Atomic(const struct sti_cxx_code *) sti_cxx_code = &unknown;
-
-/* Mangled, behind std:: or std::__cxx11::, those of locales and of what fills a facet's cache at its first use; and of
- * the free lists of __gnu_cxx's allocators. */
-static const char *const of_std[] = {
-    "6locale",
-    "7num_putI",
-    "7num_getI",
-    "9money_putI",
-    "9money_getI",
-    "8time_putI",
-    "8time_getI",
-    "8numpunctI",
-    "10moneypunctI",
-    "11__timepunctI",
-    "16__numpunct_cacheI",
-    "18__moneypunct_cacheI",
-    "17__timepunct_cacheI",
-    "8messagesI",
-};
-static const char *const of_gnu[] = { "6__poolI", "17__pool_alloc_base" };
-
-/* What follows the prefix; NULL: it is none. */
-static const char *behind(const char *name, const char *prefix)
+/* release, acquire: whoever finds a record finds the next. */
+static struct cache *take_record(const void *locale)
 {
-    size_t length = strlen(prefix);
-    return strncmp(name, prefix, length) == 0 ? name + length : NULL;
-}
-
-static bool begins_with_any(const char *name, const char *const *beginnings, size_t count)
-{
-    size_t i = 0;
-    while (i < count && behind(name, beginnings[i]) == NULL)
-        i++;
-    return i < count;
-}
-
-static bool is_for_itself(const char *name)
-{
-    const char *member = behind(name, "_ZN");
-    if (member == NULL)
-        return false;
-    if (*member == 'K')
-        member++;
-    const char *of = behind(member, "9__gnu_cxx");
-    if (of != NULL)
-        return begins_with_any(of, of_gnu, sizeof of_gnu / sizeof *of_gnu);
-    if ((member = behind(member, "St")) == NULL)
-        return false;
-    of = behind(member, "7__cxx11");
-    return begins_with_any(of != NULL ? of : member, of_std, sizeof of_std / sizeof *of_std);
-}
-
-struct learnt {
-    struct sti_caller_module module;
-    uint64_t *named; /* code of functions with a name */
-    uint64_t *caches;
-};
-
-static void set(uint64_t *bits, uintptr_t offset)
-{
-    bits[offset / 1024] |= UINT64_C(1) << offset / 16 % 64;
-}
-
-static bool is_set(const uint64_t *bits, uintptr_t offset)
-{
-    return (bits[offset / 1024] >> offset / 16 % 64 & 1) != 0;
-}
-
-static void note_named(const char *name, const void *begin, size_t size, void *argument)
-{
-    const struct learnt *learnt = argument;
-    uintptr_t first = (uintptr_t)begin - learnt->module.begin;
-    (void)name;
-    for (uintptr_t offset = first; offset < first + size && offset < learnt->module.size; offset += 16)
-        set(learnt->named, offset);
-}
-
-/* With the code before and behind it that has no name: helpers. */
-static void learn_function(const char *name, const void *begin, size_t size, void *argument)
-{
-    const struct learnt *learnt = argument;
-    if (!is_for_itself(name))
-        return;
-    uintptr_t first = (uintptr_t)begin - learnt->module.begin;
-    uintptr_t end = first + size;
-    for (uintptr_t offset = first; offset < learnt->module.size; offset += 16) {
-        if (offset >= end && (offset >= end + HELPER || is_set(learnt->named, offset)))
-            break;
-        set(learnt->caches, offset);
+    struct cache *first = atomic_load_explicit(&caches, memory_order_acquire);
+    for (struct cache *cache = first; cache != NULL; cache = cache->next) {
+        const void *nobody = NULL;
+        if (atomic_compare_exchange_strong_explicit(&cache->locale, &nobody, locale, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return cache;
     }
-    for (uintptr_t offset = first; offset >= 16 && offset + HELPER > first; offset -= 16) {
-        if (is_set(learnt->named, offset - 16))
-            break;
-        set(learnt->caches, offset - 16);
+    struct cache *made = sti_process_lasting_calloc(1, sizeof *made);
+    if (made == NULL)
+        return NULL;
+    atomic_store_explicit(&made->locale, locale, memory_order_relaxed);
+    made->next = first;
+    while (
+        !atomic_compare_exchange_weak_explicit(&caches, &made->next, made, memory_order_release, memory_order_relaxed))
+        ;
+    return made;
+}
+
+bool sti_cxx_cache_note(const void *locale, const void *facet)
+{
+    struct cache *cache = take_record(locale);
+    if (cache != NULL)
+        atomic_store_explicit(&cache->facet, facet, memory_order_relaxed);
+    return cache != NULL;
+}
+
+void sti_cxx_caches_forget(const void *locale)
+{
+    for (struct cache *cache = atomic_load_explicit(&caches, memory_order_acquire); cache != NULL;
+         cache = cache->next) {
+        if (atomic_load_explicit(&cache->locale, memory_order_relaxed) != locale)
+            continue;
+        atomic_store_explicit(&cache->facet, NULL, memory_order_relaxed);
+        atomic_store_explicit(&cache->locale, NULL, memory_order_relaxed);
     }
 }
 
-void sti_cxx_caches_learn(struct sti_module module, const char *path, struct sti_caller_module code)
+void sti_cxx_caches_visit(sti_cxx_cache_fn *visit, void *arg)
 {
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL || strncmp(slash, "/libstdc++.so", 13) != 0 ||
-        atomic_load_explicit(&sti_cxx_code, memory_order_relaxed) != &unknown)
-        return;
-    struct sti_cxx_code *made = sti_process_lasting_malloc(sizeof *made);
-    uint64_t *caches = sti_process_lasting_calloc(code.size / 1024 + 1, sizeof *caches);
-    uint64_t *named = sti_process_lasting_calloc(code.size / 1024 + 1, sizeof *named);
-    if (made == NULL || caches == NULL || named == NULL) {
-        sti_process_free(made);
-        sti_process_free(caches);
-        sti_process_free(named);
-        return;
-    }
-    struct learnt learnt = { .module = code, .named = named, .caches = caches };
-    sti_module_visit_functions(module, note_named, &learnt);
-    sti_module_visit_functions(module, learn_function, &learnt);
-    sti_process_free(named);
-    *made = (struct sti_cxx_code){ .module = code, .caches = caches };
-    const struct sti_cxx_code *before = &unknown;
-    if (!atomic_compare_exchange_strong_explicit(&sti_cxx_code, &before, made, memory_order_release,
-                                                 memory_order_relaxed)) {
-        sti_process_free(made);
-        sti_process_free(caches);
-    }
+    for (struct cache *cache = atomic_load_explicit(&caches, memory_order_acquire); cache != NULL; cache = cache->next)
+        visit(atomic_load_explicit(&cache->locale, memory_order_relaxed),
+              atomic_load_explicit(&cache->facet, memory_order_relaxed), arg);
 }

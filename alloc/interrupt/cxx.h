@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The C++ runtimes of the process: their state of exceptions, and which of their functions allocate for themselves. */
+ * The C++ runtimes of the process: their state of exceptions, which of their languages an unwind may ask, and the
+ * caches of their locales. */
 #ifndef STI_ALLOC_INTERRUPT_CXX_H
 #define STI_ALLOC_INTERRUPT_CXX_H
 
-#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 
 /* --- The C++ runtimes of the process, if it has any: their functions, and each thread's records of exceptions. The
@@ -20,8 +19,8 @@
  * is linked with this library; one that hides all its symbols is not. */
 
 /* Look for runtimes that came with modules since the last time, also those of a module that was loaded for itself
- * (RTLD_LOCAL). True: there is a new one. Not in signal handlers. A few nanoseconds when nothing has been loaded. */
-bool sti_cxx_look(void);
+ * (RTLD_LOCAL). Not in signal handlers. A few nanoseconds when nothing has been loaded. */
+void sti_cxx_look(void);
 
 extern atomic_bool sti_cxx_has_runtime __attribute__((visibility("hidden")));
 void sti_cxx_note_all(struct sti_cxx_state *state);
@@ -36,12 +35,20 @@ static inline void sti_cxx_note(struct sti_cxx_state *state)
 /* Runtimes found since then had neither caught nor thrown anything. */
 void sti_cxx_extend(struct sti_cxx_state *state);
 
+/* Is the block for an exception that is about to be thrown? Of one that does not get it the runtime keeps a few for the
+ * whole process, and each that nobody destroys is lost to all. Cold. */
+bool sti_cxx_allocates_exception(const void *caller);
+
 /* Since that moment: is an exception on its way that was not, is the thread in a catch block that it was not in? */
 bool sti_cxx_is_throwing(const struct sti_cxx_state *since);
 bool sti_cxx_is_catching(const struct sti_cxx_state *since);
 
 /* Is it in any catch block? */
 bool sti_cxx_catches_any(void);
+
+/* End the catch blocks that it has gone into since, newest first, so that what they have caught is destroyed; where an
+ * unwind is under way, those up to the block that has caught it, which ours is then (NULL: there is none). */
+void sti_cxx_end_caught(const struct sti_cxx_state *since, const struct _Unwind_Exception *ours);
 
 /* Make the records what they were, or: with nothing caught; with so many more on their way. */
 void sti_cxx_restore(const struct sti_cxx_state *state);
@@ -54,28 +61,21 @@ void sti_cxx_keep_caught(const struct sti_cxx_state *state);
 /* A function of the runtime that the caller's module uses: its own, or else anybody's; NULL: there is none. Cold. */
 void *sti_cxx_function(const char *name, const void *caller);
 
-/* --- What libstdc++ allocates for itself: caches of a locale's facets, made when a number is first formatted in it,
- * locales, free lists. They outlive the task that happened to be running, so their blocks are the process's, as libc's
- * are. They are told by the function that asks for the block. What libstdc++ allocates for its user, such as a string
- * that grows, is the task's. */
+/* The personality of a frame, which says what the frame does with an exception: may an unwind ask it? It may be that of
+ * C, or of a runtime that calls our std::terminate where no exception may pass. 0: no. */
+bool sti_cxx_may_be_asked(uintptr_t personality);
 
-/* The code of libstdc++, with a bit for each 16 bytes; size 0 as long as it is not known. Set once. */
-struct sti_cxx_code {
-    struct sti_caller_module module;
-    const uint64_t *caches;
-};
-extern _Atomic(const struct sti_cxx_code *) sti_cxx_code __attribute__((visibility("hidden")));
+/* --- What libstdc++ fills when something is first formatted in a locale: a cache for each facet, which it keeps with
+ * the locale. One that a task fills for a locale that is not the task's own is kept at a rollback, as what a static
+ * variable points to is. Any thread. */
 
-/* Learn the functions of a module, if it is libstdc++ and the first. Not in signal handlers. */
-void sti_cxx_caches_learn(struct sti_module module, const char *path, struct sti_caller_module code);
+/* False: out of memory. */
+bool sti_cxx_cache_note(const void *locale, const void *facet);
 
-/* Is the block one of those? */
-static inline bool sti_cxx_caches_ask(const void *caller)
-{
-    const struct sti_cxx_code *code = atomic_load_explicit(&sti_cxx_code, memory_order_acquire);
-    uintptr_t offset = (uintptr_t)caller - code->module.begin;
-    return __builtin_expect(offset < code->module.size, 0) &&
-           (code->caches[offset / 1024] >> offset / 16 % 64 & 1) != 0;
-}
+/* The locale ends. */
+void sti_cxx_caches_forget(const void *locale);
+
+typedef void sti_cxx_cache_fn(const void *locale, const void *facet, void *arg);
+void sti_cxx_caches_visit(sti_cxx_cache_fn *visit, void *arg);
 
 #endif

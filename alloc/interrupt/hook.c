@@ -261,7 +261,7 @@ bool sti_waking_deliver(void)
     if (sti_interrupt_deliver(thread))
         return true;
     /* There may be no better place for long. */
-    sti_interrupt_last_resort(thread);
+    sti_interrupt_last_resort(thread, NULL);
     return false;
 }
 

@@ -41,10 +41,9 @@
  * may be left: nothing, as no frame of theirs lies between (safe.h). The task's code: no lock, no once, no static
  * initialiser, no caught exception (hold.h), none on its way; what else it may hold, it masks or guards. */
 
-#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h; */
+#define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h */
 #define FIRST_GAP ((uint64_t)1 << 10)         /* bytes that are allocated until frames are walked again */
 #define LARGEST_GAP ((uint64_t)16 << 10)
-#define FRAMES_A_CHARGE 64 /* and once more for so many frames that were looked at */
 
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason)
 {
@@ -179,11 +178,10 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
     return true;
 }
 
-static bool waits_for_better_place(struct sti_scope *scope)
+/* plain_call: unwind.h. Far fewer frames are looked at than for the verdict. */
+static bool waits_for_better_place(struct sti_scope *scope, const void *plain_call)
 {
-    size_t frames;
-    return !sti_unwind_is_open(scope, &frames) &&
-           sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE * (1 + frames / FRAMES_A_CHARGE));
+    return !sti_unwind_may_begin(scope, plain_call) && sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE);
 }
 
 static void put_off_next_walk(struct sti_scope *scope)
@@ -193,15 +191,16 @@ static void put_off_next_walk(struct sti_scope *scope)
     scope->walk_at = scope->thread->used + scope->walk_gap;
 }
 
-static stint_deferral waits_for(struct sti_scope *scope, const struct sti_registers *stopped)
+static stint_deferral waits_for(struct sti_scope *scope, const struct sti_registers *stopped, const void *plain_call)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return refusal_waits_for(scope);
+    if (unwinds(scope, stopped) && sti_deferral_of(scope) == STINT_DEFERRAL_NONE &&
+        waits_for_better_place(scope, plain_call))
+        return STINT_DEFERRAL_FRAME;
     stint_deferral deferral = sti_verdict(scope, stopped);
     if (deferral == STINT_DEFERRAL_FRAME && stopped == NULL)
         put_off_next_walk(scope);
-    if (deferral == STINT_DEFERRAL_NONE && unwinds(scope, stopped) && waits_for_better_place(scope))
-        deferral = STINT_DEFERRAL_FRAME;
     return deferral;
 }
 
@@ -224,12 +223,20 @@ static void count_delivery(struct sti_scope *scope)
     scope->refused = true;
 }
 
-/* The frames that hooks lie on go one after the other. */
-_Noreturn static void leave_by_unwind(struct sti_scope *scope)
+void sti_interrupt_note_leaving(struct sti_thread *thread)
 {
-    sti_reporting_delivered(scope->thread, NULL);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
+    sti_reporting_delivered(thread, NULL);
+    sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
+    count_delivery(thread->scope);
+}
+
+/* The frames that hooks lie on go one after the other. */
+_Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
+{
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_note_leaving(thread);
+    if (!sti_unwind_may_begin(scope, plain_call))
+        sti_interrupt_land(scope);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_leave(scope);
@@ -249,7 +256,8 @@ static bool defer(struct sti_thread *thread, stint_deferral deferral, const stru
 }
 
 /* stopped: where a signal has stopped the code; NULL: it has come here by itself. */
-static bool deliver(struct sti_thread *thread, const struct sti_registers *stopped, bool is_put_off)
+static bool deliver(struct sti_thread *thread, const struct sti_registers *stopped, bool is_put_off,
+                    const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
@@ -258,13 +266,13 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
         sti_hook_fire(scope);
         find_runtimes(scope);
     }
-    stint_deferral deferral = is_put_off ? waits_for_still(scope) : waits_for(scope, stopped);
+    stint_deferral deferral = is_put_off ? waits_for_still(scope) : waits_for(scope, stopped, plain_call);
     if (deferral != STINT_DEFERRAL_NONE)
         return defer(thread, deferral, stopped);
+    if (unwinds(scope, stopped))
+        leave(thread, plain_call);
     sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    if (unwinds(scope, stopped))
-        leave_by_unwind(scope);
     count_delivery(scope);
     if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
@@ -277,19 +285,17 @@ static bool is_walk_put_off(const struct sti_scope *scope)
 }
 
 /* No block is refused for a frame that may have gone since it was met. */
-void sti_interrupt_last_resort(struct sti_thread *thread)
+void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
     if (is_walk_put_off(scope)) {
         scope->walk_at = 0;
-        deliver(thread, NULL, false);
+        deliver(thread, NULL, false, plain_call);
     }
-    if (scope->on_interrupt != STINT_UNWIND)
-        return;
-    if (scope->unwind.under_way)
+    if (scope->on_interrupt == STINT_UNWIND && scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE)
-        leave_by_unwind(scope);
+    else if (scope->on_interrupt == STINT_UNWIND && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE)
+        leave(thread, plain_call);
 }
 
 bool sti_interrupt_may_cut(struct sti_scope *innermost)
@@ -305,29 +311,14 @@ bool sti_interrupt_may_cut(struct sti_scope *innermost)
     return scope->masks == masks && !sti_rules_hold(&scope->holds) && scope->tripped != STINT_REASON_NONE;
 }
 
-bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
-{
-    struct sti_scope *scope = thread->scope;
-    if (!sti_unwind_throwing_would_end(scope))
-        return false;
-    if (!sti_interrupt_may_cut(scope) || !sti_frames_may_be_cut(scope))
-        return true;
-    sti_reporting_delivered(thread, NULL);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    sti_hook_drop(scope);
-    sti_forks_settle(scope);
-    sti_unwind_cut(scope);
-}
-
 bool sti_interrupt_deliver(struct sti_thread *thread)
 {
-    return deliver(thread, NULL, false);
+    return deliver(thread, NULL, false, NULL);
 }
 
-bool sti_interrupt_deliver_allocating(struct sti_thread *thread)
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *plain_call)
 {
-    return deliver(thread, NULL, is_walk_put_off(thread->scope));
+    return deliver(thread, NULL, is_walk_put_off(thread->scope), plain_call);
 }
 
 void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped)
@@ -336,7 +327,7 @@ void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
     sti_interrupt_look(thread->scope, sti_clock_now());
     thread->stopped = NULL;
     if (sti_interrupt_is_tripped(thread->scope))
-        deliver(thread, stopped, false);
+        deliver(thread, stopped, false, NULL);
 }
 
 /* --- Delivery at the end of a stack. In the handler of the fault. --- */

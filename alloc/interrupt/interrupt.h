@@ -67,8 +67,9 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
 bool sti_interrupt_deliver(struct sti_thread *thread);
 
 /* The same in an allocation. Code that has had to wait for a frame is not walked again before it has allocated more: 1
- * KiB at first, and twice as much each time, up to 16 KiB. */
-bool sti_interrupt_deliver_allocating(struct sti_thread *thread);
+ * KiB at first, and twice as much each time, up to 16 KiB. plain_call: where the code goes on, if it has called what
+ * its compiler may know to throw nothing, as malloc (unwind.h); otherwise NULL. */
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *plain_call);
 
 /* The same in a signal handler that found the thread in code of the task's own, and has stopped it there; looks
  * first. */
@@ -88,16 +89,15 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
 
 /* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
  * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
-void sti_interrupt_last_resort(struct sti_thread *thread);
+void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call);
 
 /* An interrupt of this scope, or of one around it, waits; nothing is masked or held meanwhile, but maybe a C++
  * exception or a catch block, of which a landing can take care: the scope may be left where the process would end
  * otherwise. */
 bool sti_interrupt_may_cut(struct sti_scope *innermost);
 
-/* operator new of a task that is refused memory is about to throw. Where the process would end for that, end the task.
- * True: it would, and the task cannot be ended here. */
-bool sti_interrupt_instead_of_throwing(struct sti_thread *thread);
+/* The innermost scope's code is about to be left where it stands: say so to those who are told. */
+void sti_interrupt_note_leaving(struct sti_thread *thread);
 
 /* Run the guards and jump to the call that opened the innermost scope. */
 _Noreturn void sti_interrupt_land(struct sti_scope *scope);

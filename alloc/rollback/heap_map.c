@@ -94,6 +94,11 @@ static const struct sti_heap_area *area_around(const struct sti_heap_map *map, u
     return NULL;
 }
 
+bool sti_heap_map_covers(const struct sti_heap *heap, uintptr_t address)
+{
+    return area_around(&heap->map, address) != NULL;
+}
+
 static size_t index_of(const struct sti_heap_area *area, uintptr_t address)
 {
     return area->first + (address - area->begin) / area->block_size;

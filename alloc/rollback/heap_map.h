@@ -31,6 +31,9 @@ struct sti_heap;
 /* Make the heap's map, with no mark; all bytes of it are 0 before. False: out of memory, and there is no map. */
 bool sti_heap_map_make(struct sti_heap *heap);
 
+/* Does the address lie in an area of the heap, which has a map? */
+bool sti_heap_map_covers(const struct sti_heap *heap, uintptr_t address);
+
 /* A live block, as far as mimalloc lets one have it. */
 struct sti_heap_block {
     uintptr_t begin;

@@ -21,6 +21,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/cxx.h"
 #include "heap.h"
 #include "kept.h"
 
@@ -332,6 +333,20 @@ static void scan_specifics(struct scan *scan)
     }
 }
 
+/* One of a locale that is the task's own goes with that. */
+static void look_at_cache(const void *locale, const void *facet, void *argument)
+{
+    struct scan *scan = argument;
+    const struct sti_root root = { .address = (uintptr_t)locale, .module = "libstdc++", .where = "data" };
+    const struct sti_heap *heap = scan->heaps;
+    if ((uintptr_t)facet - scan->begin >= scan->end - scan->begin)
+        return;
+    while (heap != NULL && !sti_heap_map_covers(heap, (uintptr_t)locale))
+        heap = heap->next;
+    if (heap == NULL)
+        look_at(scan, (uintptr_t)facet, &root);
+}
+
 static void scan_marked(struct scan *scan)
 {
     const struct range range = { .module = NULL };
@@ -389,6 +404,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
         return 0;
     scan_modules(&scan);
     scan_specifics(&scan);
+    sti_cxx_caches_visit(look_at_cache, &scan);
     scan_marked(&scan);
     if (scan.blind)
         pin_all(list, true);

@@ -49,7 +49,7 @@ int sti_options_look(const stint_options *options)
         return EINVAL;
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
-    return 0;
+    return options->on_interrupt != STINT_UNWIND || sti_link_unwinds() ? 0 : ENOTSUP;
 }
 
 int sti_scope_begin_preemption(struct sti_scope *scope)
@@ -110,6 +110,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->regions = 0;
     scope->guards = NULL;
     scope->unwind.under_way = false;
+    scope->unwind.throws_past_libc = false;
     scope->mutexes = NULL;
     scope->pushes = 0;
     scope->thread = thread;

@@ -20,6 +20,11 @@ typedef struct stint_link_report {
     bool metered;
     bool locked; /* and so is its pthread_mutex_lock: what a task locks is seen */
 
+    /* STINT_UNWIND may be used: std::terminate and std::set_terminate are this library's, which turns an unwind into a
+     * jump where C++ would end the process. They are another's where a program is linked with -static-libstdc++, or
+     * with libstdc++ before stint: there a task with that option is refused with ENOTSUP. */
+    bool unwinds;
+
     /* The first function that is another's, as in "malloc" or "operator new"; NULL: none is, or this library was built
      * to replace none (stint_malloc_is_overridden). */
     const char *function;

@@ -63,7 +63,8 @@ typedef enum stint_on_interrupt {
     STINT_FAIL = 1,
 
     /* As STINT_JUMP, but frame by frame: C++ destructors and, in C compiled with -fexceptions, cleanup attributes run
-     * on the way, masked; for C++ (stint.hpp). docs/cpp.md tells all about it. */
+     * on the way, masked, up to the first frame that lets no exception through; from there it is a jump. For C++
+     * (stint.hpp). docs/cpp.md tells all about it. */
     STINT_UNWIND = 2,
 } stint_on_interrupt;
 
@@ -260,7 +261,8 @@ typedef struct stint_outcome {
  * E2BIG: the options set a field that this library is too old to know (stint.h).
  * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
- *   that the loader found is not one that this library was compiled for (stint_backend_version).
+ *   that the loader found is not one that this library was compiled for (stint_backend_version); or on_interrupt is
+ *   STINT_UNWIND, and std::terminate is not this library's (link.h).
  * EAGAIN: the thread that watches preemptible tasks could not be started.
  * EBUSY: the account has its maximum of running tasks.
  * Any thread; any number at once. */

@@ -55,6 +55,7 @@ TEST(this_program_is_linked_well)
     assert_int_equal(stint_link_check(&report), 0);
     assert_int_equal(report.metered, stint_malloc_is_overridden());
     assert_int_equal(report.locked, stint_malloc_is_overridden());
+    assert_true(report.unwinds);
     assert_null(report.function);
     assert_null(report.module);
     assert_null(report.off);

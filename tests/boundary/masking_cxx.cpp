@@ -147,6 +147,36 @@ template <class Mutex> void jump_out_of_a_lock_guard(const void *)
     in_another_thread(take_elsewhere<Mutex>, nullptr);
 }
 
+extern "C" void sti_cxx_caches_visit(void (*visit)(const void *, const void *, void *), void *arg);
+
+size_t noted_caches()
+{
+    size_t count = 0;
+    auto add = [](const void *locale, const void *, void *counted) {
+        *static_cast<size_t *>(counted) += locale != nullptr;
+    };
+    sti_cxx_caches_visit(add, &count);
+    return count;
+}
+
+TEST(a_locale_that_ends_takes_its_caches_off_the_list)
+{
+    size_t before = noted_caches();
+    auto format = [](void *locale, void **) {
+        std::ostringstream out;
+        out.imbue(*static_cast<std::locale *>(locale));
+        out << 1.5;
+        return 0;
+    };
+    {
+        std::locale locale("C.UTF-8");
+        stint_outcome outcome;
+        assert_int_equal(stint_run(format, &locale, nullptr, &outcome), 0);
+        assert_true(noted_caches() > before);
+    }
+    assert_int_equal(noted_caches(), before);
+}
+
 TEST(a_failed_initialiser_and_a_finished_catch_block_hold_nothing)
 {
     stint_outcome outcome = run_tripped(STINT_JUMP, enter_in_vain, nullptr);

@@ -4,6 +4,7 @@
  * must not be missing from it. */
 #include "trail.h"
 
+#include <errno.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -11,20 +12,23 @@
 namespace
 {
 
-/* Before anything has been thrown. */
-TEST(a_task_is_unwound)
+TEST(an_unwind_is_refused)
 {
-    auto outcome = run(limited(), [] {
-        in_frame('3', [] {
-            try {
-                in_frame('1', spend_new);
-            } catch (...) {
-                note('2');
-                throw;
-            }
-        });
-    });
-    assert_stopped(outcome, "123");
+    stint_link_report report = STINT_LINK_REPORT_INIT;
+    assert_int_equal(stint_link_check(&report), 0);
+    assert_false(report.unwinds);
+    std::function<void()> nothing = [] {};
+    stint_options options = limited();
+    options.on_interrupt = STINT_UNWIND;
+    stint_outcome outcome;
+    assert_int_equal(stint_run(call, &nothing, &options, &outcome), ENOTSUP);
+    stint_pool *pool;
+    stint_future *future;
+    assert_int_equal(stint_pool_create(nullptr, &pool), 0);
+    assert_int_equal(stint_submit(pool, call, &nothing, &options, &future), ENOTSUP);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    options.on_interrupt = STINT_JUMP;
+    assert_int_equal(stint_run(call, &nothing, &options, &outcome), 0);
 }
 
 TEST(exceptions_are_caught_outside_of_tasks)

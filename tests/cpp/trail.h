@@ -21,6 +21,9 @@
 #include "../test.h"
 
 #define NOINLINE __attribute__((noinline))
+#ifndef LEAVES_BY
+#define LEAVES_BY STINT_UNWIND
+#endif
 #define GUARD(name, letter)                                                                                            \
     static char name##_letter = letter;                                                                                \
     stint_guard name;                                                                                                  \
@@ -70,12 +73,6 @@ NOINLINE inline void spend_array()
         sink = new char[1000];
 }
 
-NOINLINE inline void spend_malloc()
-{
-    for (;;)
-        sink = stint_malloc(1000);
-}
-
 NOINLINE inline void spend_checkpoint()
 {
     for (;;)
@@ -100,7 +97,7 @@ inline stint_options limited(size_t allocation = 100000)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.allocation = allocation;
-    options.on_interrupt = STINT_UNWIND;
+    options.on_interrupt = LEAVES_BY;
     return options;
 }
 

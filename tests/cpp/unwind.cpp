@@ -15,7 +15,7 @@ namespace
 
 TEST(destructors_run_once_and_innermost_first)
 {
-    void (*const spenders[])() = { spend_new, spend_array, spend_malloc };
+    void (*const spenders[])() = { spend_new, spend_array };
     for (auto spend : spenders) {
         auto outcome = run(limited(), [=] {
             Mark outer('3');
