@@ -3,12 +3,10 @@
  * escapes BOMB...: tasks that try to get past their budget in a way that is no malloc, each with 64 MiB and two
  * seconds, and what became of them:
  *
- *   threads   starts threads for ever, each of which allocates what it can get
  *   streams   is stopped with streams open, a hundred times; ok if none is open afterwards
  *   walker    walks a tree of libxml2's that is nested a million levels deep, by a function that calls itself */
 #include <dirent.h>
 #include <libxml/tree.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/stint.h>
@@ -29,25 +27,6 @@ static void fill(void)
             return;
         memset(block, 1, 1000);
     }
-}
-
-/* --- threads --- */
-
-static void *be_thread(void *unused)
-{
-    (void)unused;
-    fill();
-    return NULL;
-}
-
-static int start_threads(void *unused, void **value)
-{
-    pthread_t id;
-    (void)unused;
-    (void)value;
-    while (pthread_create(&id, NULL, be_thread, NULL) == 0)
-        ;
-    return 1;
 }
 
 /* --- streams --- */
@@ -100,15 +79,17 @@ static int walk(void *unused, void **value)
 
 /* --- */
 
+static stint_pool *pool; /* a stack has its end on a worker only */
+
 static stint_outcome run(stint_fn *fn, size_t memory)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget = (stint_budget){ .memory = memory, .run_ns = TEN_SECONDS };
-    options.owns_descriptors = true;
-    options.threads = STINT_THREADS_CHARGED;
+    stint_future *future;
     stint_outcome outcome;
-    if (stint_run(fn, NULL, &options, &outcome) != 0)
+    if (stint_submit(pool, fn, NULL, &options, &future) != 0 || stint_future_wait(future, &outcome) != 0)
         exit(1);
+    stint_future_release(future);
     return outcome;
 }
 
@@ -134,15 +115,15 @@ static int leave_streams(void)
 int main(int argc, char **argv)
 {
     int error = 0;
+    if (stint_pool_create(NULL, &pool) != 0)
+        return 1;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "threads") == 0)
-            say(argv[i], run(start_threads, MEMORY));
-        else if (strcmp(argv[i], "streams") == 0)
+        if (strcmp(argv[i], "streams") == 0)
             error |= leave_streams();
         else if (strcmp(argv[i], "walker") == 0)
             say(argv[i], run(walk, LARGE));
         else
             return 2;
     }
-    return error;
+    return stint_pool_destroy(pool) != 0 || error;
 }

@@ -7,10 +7,9 @@
  * is in the middle of libc must not be jumped out of. Both are told by the return address of the allocation. A tail
  * call shows the caller's caller: then libc's frame is gone already, and the block is its caller's, as it should be.
  *
- * Before a jump the whole stack is walked, from here to the scope: a frame of a protected module in between (qsort
- * under a comparator, getaddrinfo under a name-service module, dlopen under a constructor) would be left half done.
- * Protected are libc, the loader, the C++ runtime, mimalloc, and what stint_module_protect adds. A frame that cannot be
- * unwound might hide one, so it protects too. */
+ * And which modules may be left in their midst: the C standard lets an allocation fail, but it does not let a function
+ * never return. So only the program's own code is, what the program allows (stint_module_allow), and libraries of which
+ * it is known; libc, the loader, the C++ runtime, OpenMP's, mimalloc, and what stint_module_protect adds never are. */
 #ifndef STI_ALLOC_BASE_CALLER_H
 #define STI_ALLOC_BASE_CALLER_H
 
@@ -83,6 +82,9 @@ bool sti_caller_ends_process(const void *caller);
  * is this library's, too. Any thread. */
 void sti_caller_note_part(const void *address);
 
+/* Where the module lies that this address is in; of size 0: in none. Safe in signal handlers, as all that asks this. */
+struct sti_caller_module sti_caller_module_of(const void *address);
+
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 
@@ -99,36 +101,29 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info);
 
 /* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */
-bool sti_caller_is_named(const char *path, const char *name, size_t length);
+bool sti_caller_is_named(const char *path, const char *name);
 bool sti_caller_is_openmp(const char *path);
 
-/* Is the instruction in a protected module, in this library or in the vDSO? Safe in signal handlers. */
-bool sti_caller_is_protected(uintptr_t instruction);
-
-/* The same of an instruction further out, which has called something: frames of this library do not count. */
-bool sti_caller_is_protected_further_out(uintptr_t instruction);
-
-/* Where a walk met a protected frame. The word on the stack that says so can be asked again, without a walk, as often
- * as makes the next walk cheap by comparison: it may be stale when the frame has gone. All bytes 0: nowhere. */
-struct sti_caller_met {
-    const uintptr_t *word; /* a return address into that frame, */
-    uintptr_t address;     /* this one */
-    uintptr_t from;        /* where the walk began */
-    size_t left;
-    bool again; /* the last answer was not a walk's */
+/* How a frame is left that lies between the point of an interrupt and its scope. */
+enum sti_left {
+    STI_LEFT_BY_JUMP = 1 << 0,   /* from an allocation or another sample point, */
+    STI_LEFT_BY_UNWIND = 1 << 1, /* or by an unwind from there; */
+    STI_LEFT_STOPPED = 1 << 2,   /* by a jump from any instruction, where a signal has stopped it; */
+    STI_LEFT_SPENT = 1 << 3,     /* or from one at which its stack has come to its end; */
+    STI_LEFT_AT_END = 1 << 4,    /* by a jump where the process would end: this is said of the C++ runtime alone */
+    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED | STI_LEFT_SPENT,
 };
 
-/* Is it still there? No, too, when it has been asked often enough. */
-bool sti_caller_still_meets(struct sti_caller_met *met);
+/* May the function that the instruction is in be left in one of these ways? Frames of this library do not count: what
+ * it was doing it knows. Code of no module, which has been generated, may not: nothing describes it. Keeps the module
+ * that it was in, all bytes 0 at first, as the next frame is often of the same. Safe in signal handlers. */
+bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_caller_module *last);
 
-/* Walk from here to the frame that runs a scope, on this stack. True: no frame of a protected module lies between;
- * otherwise met says where, if that can be said. of_thread: the scope runs a whole thread; the C++ runtime's function
- * that such a thread begins with is none, which has nothing but that thread's own. 2 to 15 microseconds, and 0.4 for
- * each frame of a deep stack. (From a signal handler: stopped.h.) */
-bool sti_caller_stack_is_safe(uintptr_t scope, struct sti_caller_met *met, bool of_thread);
+/* Is it in this library, or a part of it that was loaded later? Safe in signal handlers. */
+bool sti_caller_is_ours(uintptr_t instruction);
 
-/* The same, but frames of the C++ runtime do not count: it counts on an exception wherever it allocates. */
-bool sti_caller_stack_is_safe_to_cut(uintptr_t scope);
+/* Is it in code that may not be left in every way, or in this library's own? Safe in signal handlers. */
+bool sti_caller_is_protected(uintptr_t instruction);
 
 /* --- The rules of automatic masking, each with a switch that only tests touch: a test that switches one rule off, and
  * sees something break, shows that the rule is needed. All are on in a program. Asked on cold paths only: where an
@@ -138,7 +133,7 @@ enum {
     STI_RULE_CALLER = 1 << 0,         /* no interrupt in an allocation of libc's or the loader's own */
     STI_RULE_PROCESS_BLOCKS = 1 << 1, /* their blocks come from the process's heap; to switch it off, also clear
                                          sti_caller_system, which the fast path looks at in place of this */
-    STI_RULE_STACK = 1 << 2,          /* no jump over a frame of a protected module */
+    STI_RULE_STACK = 1 << 2,          /* no jump over a frame of a module that may not be left */
     STI_RULE_LOCK = 1 << 3,           /* nor while a lock is held, */
     STI_RULE_ONCE = 1 << 4,           /* nor in pthread_once or call_once, */
     STI_RULE_STATIC = 1 << 5,         /* nor in a C++ static initialiser, */
@@ -146,10 +141,7 @@ enum {
     STI_RULE_THROW = 1 << 7,          /* nor while a C++ exception is on its way */
     STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
     STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
-    STI_RULE_THREAD_INIT = 1 << 10,   /* no jump out of what makes a thread's variables, */
-    STI_RULE_CLEANUP = 1 << 11,       /* nor past a cleanup handler of C code without tables, */
-    STI_RULE_SEMAPHORE = 1 << 12,     /* nor while a semaphore is held that is a lock */
-    STI_RULE_HANDED_OVER = 1 << 13,   /* what libc allocates for its caller is the caller's, */
+    STI_RULE_CLEANUP = 1 << 11,       /* no jump past a cleanup handler of C code without tables */
     STI_RULE_CXX_CACHES = 1 << 14,    /* what libstdc++ allocates for itself the process's, */
     STI_RULE_KEPT_MODULE = 1 << 15,   /* and so what a runtime of OpenMP does, or another module that is kept */
     STI_RULE_THREAD_STATE = 1 << 16,  /* a rollback gives the thread its signal mask, locale and the like back */
@@ -162,17 +154,6 @@ static inline bool sti_rule_is_on(unsigned rule)
 {
     return __builtin_expect((sti_rules_off & rule) == 0, 1);
 }
-
-/* --- Functions of libc's whose own blocks are for their caller to free. Nearly all that libc allocates is its own, and
- * outlives a task; these blocks are the task's, as if it had made them itself. Two kinds: functions that call malloc
- * themselves, and for nothing else, are told by the address that calls; the others have overrides
- * (override_handed_over.c), which put the task's block in the place of libc's. Any thread. */
-
-/* Is it in one of the former? Of an address in libc. Cold. */
-bool sti_handed_over(const void *caller);
-
-/* The thread is in a tsearch that somebody else than libc has called, which has trees of its own. */
-extern __thread bool sti_handed_over_search __attribute__((visibility("hidden")));
 
 /* At start. */
 void sti_caller_start(void);

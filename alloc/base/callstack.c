@@ -4,16 +4,136 @@
 #include "callstack.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <unwind.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 #include "caller.h"
-#include "generated.h"
 #include "process.h"
+
+/* --- One step. Any thread. --- */
+
+#define WORD sizeof(uintptr_t)
+
+/* Below the stack pointer, which a signal leaves as it is. In an epilogue what has just been popped is still read from
+ * there: compilers do not tell of each pop. */
+#define RED_ZONE 128
+
+/* By a system call that would do nothing, but reads it first. */
+static bool is_readable_word(uintptr_t address)
+{
+    const int no_change = -1;
+    return syscall(SYS_rt_sigprocmask, no_change, address, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
+}
+
+/* A sandbox may refuse the one call that reads and makes no fault: then it is asked first. */
+STI_CALLER_UNINSTRUMENTED bool sti_walk_word(uintptr_t address, uintptr_t *word)
+{
+    const struct iovec here = { .iov_base = word, .iov_len = WORD };
+    const struct iovec there = { .iov_base = (void *)address, .iov_len = WORD };
+    ssize_t copied = process_vm_readv(gettid(), &here, 1, &there, 1, 0);
+    if (copied >= 0 || errno == EFAULT)
+        return copied == (ssize_t)WORD;
+    bool is_readable = is_readable_word(address);
+    if (is_readable)
+        *word = *(const uintptr_t *)address;
+    return is_readable;
+}
+
+/* At an address that is not below the frame. */
+static STI_CALLER_UNINSTRUMENTED bool read_word(const struct sti_walk *walk, uintptr_t address, uintptr_t *word)
+{
+    if (address % WORD != 0 || address < walk->at.sp - RED_ZONE)
+        return false;
+    if (walk->end == 0)
+        return sti_walk_word(address, word);
+    bool is_on_stack = address <= walk->end - WORD;
+    if (is_on_stack)
+        *word = *(const uintptr_t *)address;
+    return is_on_stack;
+}
+
+/* A signal may have been taken on another stack. */
+static bool leave_handler(struct sti_walk *walk)
+{
+    const uintptr_t registers = walk->at.sp + offsetof(ucontext_t, uc_mcontext.gregs);
+    struct sti_registers at;
+    if (!read_word(walk, registers + REG_RIP * WORD, &at.ip) || !read_word(walk, registers + REG_RSP * WORD, &at.sp) ||
+        !read_word(walk, registers + REG_RBP * WORD, &at.bp))
+        return false;
+    walk->at = at;
+    walk->is_exact = true;
+    return true;
+}
+
+static bool find_frame(const struct sti_walk *walk, const struct sti_frame_rule *rule, uintptr_t *frame)
+{
+    switch (rule->kind) {
+    case STI_FRAME_BY_STACK_POINTER:
+        *frame = walk->at.sp + rule->offset;
+        return true;
+    case STI_FRAME_BY_FRAME_POINTER:
+        *frame = walk->at.bp + rule->offset;
+        return true;
+    case STI_FRAME_ALIGNED:
+        return read_word(walk, walk->at.bp - rule->offset, frame);
+    case STI_FRAME_STUB:
+        *frame = walk->at.sp + (sti_walk_instruction(walk) % 16 >= 11 ? 16 : 8);
+        return true;
+    case STI_FRAME_LAST:
+    case STI_FRAME_OTHER:
+    case STI_FRAME_SIGNAL:
+        break;
+    }
+    return false;
+}
+
+static bool step(struct sti_walk *walk, const struct sti_frame_rule *rule)
+{
+    uintptr_t frame;
+    uintptr_t bp = walk->at.bp;
+    uintptr_t ip;
+    if (rule->kind == STI_FRAME_SIGNAL)
+        return leave_handler(walk);
+    if (!find_frame(walk, rule, &frame) || frame <= walk->at.sp)
+        return false;
+    if (walk->end != 0 && frame > walk->end) {
+        walk->at.sp = frame;
+        walk->past_end = true;
+        return false;
+    }
+    uintptr_t saved = rule->kind == STI_FRAME_ALIGNED ? walk->at.bp : frame - rule->saved;
+    if ((rule->saved != 0 && !read_word(walk, saved, &bp)) || !read_word(walk, frame - WORD, &ip) || ip == 0)
+        return false;
+    walk->at = (struct sti_registers){ .ip = ip, .sp = frame, .bp = bp };
+    walk->is_exact = false;
+    return true;
+}
+
+static struct sti_frame_rule look_up(struct sti_walk_rules *rules, uintptr_t instruction)
+{
+    if (rules == NULL)
+        return sti_frame_rule(instruction);
+    size_t i = (instruction ^ instruction >> 7) % STI_WALK_REMEMBERED;
+    if (rules->of[i].instruction != instruction) {
+        rules->of[i].instruction = instruction;
+        rules->of[i].rule = sti_frame_rule(instruction);
+    }
+    return rules->of[i].rule;
+}
+
+bool sti_walk_out(struct sti_walk *walk)
+{
+    const struct sti_frame_rule rule = look_up(walk->rules, sti_walk_instruction(walk));
+    return step(walk, &rule);
+}
 
 /* --- Callstacks. Any thread.
  *
@@ -21,51 +141,6 @@
  * say where in the cache it is, and its rule. Entries are overwritten by others and by nothing else. So after a dlclose
  * an address that comes to lie in another module may have the old rule for a while: then a callstack is wrong from
  * there on. No step of it goes down the stack or far up, so that it reads nothing but the stack. */
-
-struct slow_walk {
-    void **frames;
-    size_t depth;
-    size_t length;
-    uintptr_t caller;
-    bool reached;
-};
-
-static bool visit(struct slow_walk *walk, uintptr_t address)
-{
-    walk->reached = walk->reached || address == walk->caller;
-    if (walk->reached)
-        walk->frames[walk->length++] = (void *)address;
-    return walk->length < walk->depth;
-}
-
-static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *walk)
-{
-    uintptr_t address = _Unwind_GetIP(context);
-    bool goes_on = address != 0 && visit(walk, address) && sti_generated_leads_on(address - 1);
-    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
-/* libgcc may be in the middle of its own lists, and wait for itself. */
-static bool is_unwinders(const void *caller)
-{
-    struct dl_find_object found;
-    struct dl_find_object unwinder;
-    return _dl_find_object((void *)(uintptr_t)caller, &found) == 0 &&
-           _dl_find_object((void *)(uintptr_t)_Unwind_Backtrace, &unwinder) == 0 &&
-           found.dlfo_link_map == unwinder.dlfo_link_map;
-}
-
-static void walk_slowly(struct slow_walk *walk)
-{
-    walk->length = 0;
-    walk->reached = false;
-    if (is_unwinders((const void *)walk->caller))
-        visit(walk, walk->caller);
-    else
-        _Unwind_Backtrace(visit_frame, walk);
-}
-
-#if defined(__x86_64__)
 
 #define CACHE_BITS 13
 #define KIND_BITS 2
@@ -116,7 +191,7 @@ static struct sti_frame_rule rule_at(uintptr_t address)
     return unpacked(word);
 }
 
-bool sti_frame_step(struct sti_registers *registers, const struct sti_frame_rule *rule)
+static bool step_quickly(struct sti_registers *registers, const struct sti_frame_rule *rule)
 {
     uintptr_t from = rule->kind == STI_FRAME_BY_STACK_POINTER ? registers->sp : registers->bp;
     uintptr_t frame = from + rule->offset;
@@ -129,37 +204,46 @@ bool sti_frame_step(struct sti_registers *registers, const struct sti_frame_rule
     return registers->ip != 0;
 }
 
-/* False: there is a frame that has no simple rule. */
-static STI_CALLER_UNINSTRUMENTED bool walk_quickly(struct slow_walk *walk, struct sti_registers registers)
+/* By a rule that does not fit in the cache. */
+static __attribute__((noinline)) bool step_slowly(struct sti_walk *walk, struct sti_registers *registers)
 {
-    for (;;) {
-        struct sti_frame_rule rule = rule_at(registers.ip);
-        if (rule.kind == STI_FRAME_OTHER)
-            return false;
-        if (rule.kind == STI_FRAME_LAST || !sti_frame_step(&registers, &rule) || !visit(walk, registers.ip))
-            return true;
-    }
+    walk->at = *registers;
+    bool goes_on = sti_walk_out(walk);
+    *registers = walk->at;
+    return goes_on;
 }
 
-#endif
-
-__attribute__((noinline)) size_t sti_callstack(void **frames, size_t depth, const void *caller)
+__attribute__((noinline)) STI_CALLER_UNINSTRUMENTED size_t sti_callstack(void **frames, size_t depth,
+                                                                         const void *caller)
 {
-    struct slow_walk walk = { .frames = frames, .depth = depth, .caller = (uintptr_t)caller };
-    if (depth == 0)
-        return 0;
-#if defined(__x86_64__)
-    struct sti_registers here;
-    __asm__ volatile("leaq 0f(%%rip), %0\n\t"
-                     "movq %%rsp, %1\n\t"
-                     "movq %%rbp, %2\n"
-                     "0:"
-                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.bp));
-    if (walk_quickly(&walk, here))
-        return walk.length;
-#endif
-    walk_slowly(&walk);
-    return walk.length;
+    struct sti_registers at = sti_registers_here();
+    struct sti_walk walk = { .end = UINTPTR_MAX };
+    size_t length = 0;
+    bool goes_on = depth > 0;
+    while (goes_on) {
+        if (length > 0 || at.ip == (uintptr_t)caller)
+            frames[length++] = (void *)at.ip;
+        struct sti_frame_rule rule = rule_at(walk.is_exact ? at.ip + 1 : at.ip);
+        bool is_simple = rule.kind <= STI_FRAME_BY_FRAME_POINTER;
+        if (is_simple)
+            walk.is_exact = false;
+        goes_on = length < depth && (is_simple ? step_quickly(&at, &rule) : step_slowly(&walk, &at));
+    }
+    return length;
+}
+
+size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops, size_t depth)
+{
+    struct sti_walk walk = sti_walk_begin(at, stack_end, NULL);
+    size_t length = 0;
+    bool goes_on = depth > 0;
+    while (goes_on) {
+        frames[length] = (void *)walk.at.ip;
+        goes_on = sti_walk_out(&walk);
+        tops[length++] = walk.at.sp;
+        goes_on = goes_on && length < depth;
+    }
+    return length;
 }
 
 /* --- Reading call frame tables. Any thread.
@@ -275,7 +359,7 @@ static bool read_common(const uint8_t *entry, struct common *common)
     return true;
 }
 
-enum saved_kind { UNCHANGED, SAVED, UNDEFINED, STRANGE };
+enum saved_kind { UNCHANGED, SAVED, UNDEFINED, AT_FRAME_POINTER, STRANGE };
 
 struct saved {
     enum saved_kind kind;
@@ -283,9 +367,8 @@ struct saved {
 };
 
 struct row {
-    uint64_t cfa_register;
     int64_t cfa_offset;
-    bool strange_cfa;
+    enum sti_frame_kind kind; /* by a register, or what an expression of a known form says */
     struct saved rbp;
     struct saved return_address;
 };
@@ -317,6 +400,40 @@ static void restore(struct machine *machine, uint64_t number)
         machine->row.return_address = machine->initial.return_address;
 }
 
+/* Expressions, as gcc writes them for functions that align their stack, and linkers for stubs. */
+
+enum {
+    ADD_TO_RBP = 0x76,
+    DEREFERENCE = 0x06,
+};
+
+/* rsp + 8, and 8 more if rip & 15 is 11 or above */
+static const uint8_t of_stub[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
+
+static void set_cfa_expression(struct row *row, const uint8_t *at, uint64_t length)
+{
+    row->kind = STI_FRAME_OTHER;
+    if (length == sizeof of_stub && memcmp(at, of_stub, length) == 0)
+        row->kind = STI_FRAME_STUB;
+    if (length == 3 && at[0] == ADD_TO_RBP && at[2] == DEREFERENCE) {
+        const uint8_t *number = at + 1;
+        row->kind = STI_FRAME_ALIGNED;
+        row->cfa_offset = -sti_leb128_signed(&number);
+    }
+}
+
+static enum saved_kind kind_of_expression(const uint8_t *at, uint64_t length)
+{
+    return length == 2 && at[0] == ADD_TO_RBP && at[1] == 0 ? AT_FRAME_POINTER : STRANGE;
+}
+
+static void set_cfa_register(struct row *row, uint64_t number)
+{
+    row->kind = number == RSP   ? STI_FRAME_BY_STACK_POINTER
+                : number == RBP ? STI_FRAME_BY_FRAME_POINTER
+                                : STI_FRAME_OTHER;
+}
+
 static void skip_block(const uint8_t **at)
 {
     uint64_t length = sti_leb128_unsigned(at);
@@ -327,6 +444,7 @@ static void skip_block(const uint8_t **at)
 static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **at)
 {
     uint64_t number;
+    uint64_t length;
     uint16_t two;
     switch (code) {
     case 0x00: /* nop */
@@ -371,21 +489,26 @@ static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **
         machine->row = machine->remembered[--machine->remembered_count];
         return true;
     case 0x0c: /* def_cfa */
-        machine->row.cfa_register = sti_leb128_unsigned(at);
+        set_cfa_register(&machine->row, sti_leb128_unsigned(at));
         machine->row.cfa_offset = (int64_t)sti_leb128_unsigned(at);
-        machine->row.strange_cfa = false;
         return true;
     case 0x0d: /* def_cfa_register */
-        machine->row.cfa_register = sti_leb128_unsigned(at);
+        set_cfa_register(&machine->row, sti_leb128_unsigned(at));
         return true;
     case 0x0e: /* def_cfa_offset */
         machine->row.cfa_offset = (int64_t)sti_leb128_unsigned(at);
         return true;
     case 0x0f: /* def_cfa_expression */
-        machine->row.strange_cfa = true;
-        skip_block(at);
+        number = sti_leb128_unsigned(at);
+        set_cfa_expression(&machine->row, *at, number);
+        *at += number;
         return true;
     case 0x10: /* expression */
+        number = sti_leb128_unsigned(at);
+        length = sti_leb128_unsigned(at);
+        set_saved(machine, number, kind_of_expression(*at, length), 0);
+        *at += length;
+        return true;
     case 0x16: /* val_expression */
         set_saved(machine, sti_leb128_unsigned(at), STRANGE, 0);
         skip_block(at);
@@ -423,21 +546,39 @@ static bool run(struct machine *machine, struct instructions instructions)
     return true;
 }
 
+static bool is_within(int64_t number, int64_t least, int64_t most)
+{
+    return number >= least && number <= most;
+}
+
+/* 0: rbp is the caller's still. */
+static bool find_saved(const struct row *row, uint32_t *saved)
+{
+    switch (row->rbp.kind) {
+    case UNCHANGED:
+        *saved = 0;
+        return row->kind != STI_FRAME_ALIGNED;
+    case SAVED:
+        *saved = (uint32_t)-row->rbp.offset;
+        return row->kind != STI_FRAME_ALIGNED && is_within(row->rbp.offset, INT32_MIN, -1);
+    case AT_FRAME_POINTER:
+        *saved = 1;
+        return row->kind == STI_FRAME_ALIGNED;
+    case UNDEFINED:
+    case STRANGE:
+        break;
+    }
+    return false;
+}
+
 static struct sti_frame_rule rule_of(const struct row *row)
 {
-    struct sti_frame_rule rule = { .kind = STI_FRAME_OTHER };
-    bool by_stack_pointer = row->cfa_register == RSP;
-    if (row->return_address.kind == UNDEFINED) {
-        rule.kind = STI_FRAME_LAST;
-        return rule;
-    }
-    if (row->strange_cfa || (!by_stack_pointer && row->cfa_register != RBP) || row->cfa_offset <= 0 ||
-        row->cfa_offset > INT32_MAX || row->return_address.kind != SAVED || row->return_address.offset != -8 ||
-        row->rbp.kind == STRANGE || (row->rbp.kind == SAVED && (row->rbp.offset >= 0 || row->rbp.offset < INT32_MIN)))
-        return rule;
-    rule.kind = by_stack_pointer ? STI_FRAME_BY_STACK_POINTER : STI_FRAME_BY_FRAME_POINTER;
-    rule.offset = (uint32_t)row->cfa_offset;
-    rule.saved = row->rbp.kind == SAVED ? (uint32_t)-row->rbp.offset : 0;
+    struct sti_frame_rule rule = { .kind = row->kind, .offset = (uint32_t)row->cfa_offset };
+    if (row->return_address.kind == UNDEFINED)
+        return (struct sti_frame_rule){ .kind = STI_FRAME_LAST };
+    if (row->return_address.kind != SAVED || row->return_address.offset != -8 ||
+        !is_within(row->cfa_offset, 1, INT32_MAX) || !find_saved(row, &rule.saved))
+        rule.kind = STI_FRAME_OTHER;
     return rule;
 }
 
@@ -469,7 +610,7 @@ struct sti_frame_rule sti_frame_rule(uintptr_t instruction)
     if (instruction - function.begin >= read_u32(entry + 12))
         return last;
     if (common.is_signal)
-        return other;
+        return (struct sti_frame_rule){ .kind = STI_FRAME_SIGNAL };
     const uint8_t *at = entry + 16;
     skip_block(&at);
     struct machine machine = { .common = &common, .wanted = instruction - function.begin };

@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef __x86_64__
+#error "frames are read for x86-64"
+#endif
+
 /* --- DWARF's numbers of variable length, seven bits a byte, the lowest first. Any thread. --- */
 
 static inline uint64_t sti_leb128_read(const uint8_t **at, bool is_signed)
@@ -44,31 +48,45 @@ static inline int64_t sti_leb128_signed(const uint8_t **at)
     return (int64_t)sti_leb128_read(at, true);
 }
 
-/* --- Callstacks, taken at any allocation: in libc's own, in the loader's, on any stack, with any lock held. Takes no
- * lock and allocates nothing. Any thread.
+/* --- The frames of a stack, from the inside outwards: the one iterator of the library. Takes no lock, allocates
+ * nothing, calls no unwinder. Any thread, in signal handlers too, and of code that is stopped anywhere.
  *
- * Debian's code has no frame pointers, and where there are none, what looks like one is any number. So each return
- * address is looked up in the call frame tables that every module has for exceptions. To read them takes 0.1 to 0.5 µs
- * a frame, far too long; but at one address the rule is always the same, and nearly always of one form: the frame above
- * begins at the stack pointer (or at the frame pointer) plus a number. Such a rule fits in a word, and a cache of them
- * makes a frame cost a few nanoseconds. Where a frame has no such rule (a signal's), the whole stack is unwound by
- * libgcc. */
-
-/* Fill in at most depth return addresses, the innermost first, and say how many. caller is the first: frames below it
- * are this library's. */
-size_t sti_callstack(void **frames, size_t depth, const void *caller);
-
-/* --- How to get from a frame to its caller's on x86-64, read from a module's call frame tables (DWARF's, in the form
- * that the LSB gives .eh_frame and .eh_frame_hdr). Takes no lock, allocates nothing. Any thread.
+ * Debian's code has no frame pointers, and where there are none, what looks like one is any number. So each address is
+ * looked up in the call frame tables that every module has for exceptions (DWARF's, in the form that the LSB gives
+ * .eh_frame and .eh_frame_hdr). Read are the forms that compilers, linkers and glibc write for x86-64; where a frame
+ * has none of these, or no table, as generated code, the walk ends: nobody knows what lies further out.
  *
  * CFA, the canonical frame address, is where the caller's stack pointer is after the return; the return address lies
  * right below it. */
 
+/* A frame: where it goes on, its stack pointer and its frame pointer. */
+struct sti_registers {
+    uintptr_t ip;
+    uintptr_t sp;
+    uintptr_t bp;
+};
+
+/* Of the function that it stands in. */
+static inline __attribute__((always_inline)) struct sti_registers sti_registers_here(void)
+{
+    struct sti_registers here;
+    __asm__ volatile("leaq 0f(%%rip), %0\n\t"
+                     "movq %%rsp, %1\n\t"
+                     "movq %%rbp, %2\n"
+                     "0:"
+                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.bp));
+    return here;
+}
+
+/* How to get from a frame to its caller's. */
 enum sti_frame_kind {
     STI_FRAME_BY_STACK_POINTER, /* CFA = rsp + offset */
     STI_FRAME_BY_FRAME_POINTER, /* CFA = rbp + offset */
     STI_FRAME_LAST,             /* it has no caller, or none that is known */
-    STI_FRAME_OTHER,            /* no rule of these */
+    STI_FRAME_OTHER,            /* none of the above: where a rule has to fit into few bits */
+    STI_FRAME_ALIGNED,          /* CFA is what lies at rbp - offset: gcc's functions that align their stack */
+    STI_FRAME_STUB,             /* CFA = rsp + 8, or 16 behind the linker's push: by which modules call each other */
+    STI_FRAME_SIGNAL,           /* the kernel's: all registers lie at rsp */
 };
 
 struct sti_frame_rule {
@@ -80,18 +98,61 @@ struct sti_frame_rule {
 /* Of the frame that is at this instruction. */
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
 
-/* A frame: where it goes on, its stack pointer and its frame pointer. */
-struct sti_registers {
-    uintptr_t ip;
-    uintptr_t sp;
-    uintptr_t bp;
-};
-
-/* Go to its caller's by one of the first two kinds of rules. False: there is no such caller. */
-bool sti_frame_step(struct sti_registers *registers, const struct sti_frame_rule *rule);
-
 /* Where the function begins and ends that the instruction is in, or the part of it that lies together. False:
  * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
+
+/* Rules that a walk has come to: in a deep recursion the same few addresses come again and again. On the walker's
+ * stack, all bytes 0 at first. */
+#define STI_WALK_REMEMBERED 128 /* a power of two */
+struct sti_walk_rules {
+    struct {
+        uintptr_t instruction;
+        struct sti_frame_rule rule;
+    } of[STI_WALK_REMEMBERED];
+};
+
+struct sti_walk {
+    struct sti_registers at; /* the frame that the walk has come to; with past_end only sp means something */
+    bool is_exact;           /* it is at at.ip itself: where the walk began, or what a signal has interrupted; otherwise
+                                it returns to there, from the instruction before */
+    bool past_end;           /* the next frame begins beyond what may be read */
+    uintptr_t end;           /* of the stack that may be read; 0: not known, so the system is asked of each word */
+    struct sti_walk_rules *rules; /* NULL: none are remembered */
+};
+
+static inline struct sti_walk sti_walk_begin(struct sti_registers at, uintptr_t end, struct sti_walk_rules *rules)
+{
+    return (struct sti_walk){ .at = at, .is_exact = true, .end = end, .rules = rules };
+}
+
+/* The instruction that the frame is at. */
+static inline uintptr_t sti_walk_instruction(const struct sti_walk *walk)
+{
+    return walk->at.ip - (walk->is_exact ? 0 : 1);
+}
+
+/* Go on to the frame's caller's. False: it has none, or none that is known; or it is past the end. */
+bool sti_walk_out(struct sti_walk *walk);
+
+/* Read a word that may not be readable. False: it is not. Changes errno. */
+bool sti_walk_word(uintptr_t address, uintptr_t *word);
+
+/* --- Callstacks. Any thread. --- */
+
+/* Those of an allocation, which may be in libc's own code, in the loader's, on any stack, with any lock held: fill in
+ * at most depth return addresses, the innermost first, and say how many. caller is the first: frames below it are this
+ * library's.
+ *
+ * To read tables takes 0.1 to 0.5 µs a frame, far too long; but at one address the rule is always the same, and nearly
+ * always one of the first two kinds. Such a rule fits in a word, and a cache of them makes a frame cost a few
+ * nanoseconds. */
+size_t sti_callstack(void **frames, size_t depth, const void *caller);
+
+/* Those of code that was stopped there: fill in at most depth frames, and say how many. frames[0] is where the code
+ * was, the others are return addresses; tops[i] is where the i-th frame ends on the stack. The thread may be anywhere,
+ * and its registers be wrong: nothing but the stack is read, up to its end where that is known (0: it is not), so
+ * whatever is taken for a frame makes no fault. Half a microsecond a frame. */
+size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops, size_t depth);
 
 #endif

@@ -6,12 +6,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/api.h>
 #include <stint/roots.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -127,15 +127,20 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MODULES].mutex; /* for those that add */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for those that add */
 
-bool sti_caller_is_kept(const void *caller)
+static bool is_listed(const void *address)
 {
     size_t count = atomic_load_explicit(&kept_count, memory_order_acquire);
     size_t i = 0;
-    while (i < count && !sti_caller_in(&kept[i], caller))
+    while (i < count && !sti_caller_in(&kept[i], address))
         i++;
-    return i < count && sti_rule_is_on(STI_RULE_KEPT_MODULE);
+    return i < count;
+}
+
+bool sti_caller_is_kept(const void *caller)
+{
+    return is_listed(caller) && sti_rule_is_on(STI_RULE_KEPT_MODULE);
 }
 
 size_t sti_kept_modules(struct sti_caller_module *modules)
@@ -159,7 +164,7 @@ static bool append(struct sti_caller_module module)
 /* Its own constructor may have come before ours, and has had it kept already. */
 void sti_module_keep_at_start(struct sti_caller_module module)
 {
-    if (!sti_caller_is_kept((const void *)module.begin))
+    if (!is_listed((const void *)module.begin))
         append(module);
 }
 
@@ -176,65 +181,54 @@ static void leave_no_short_way_to(const struct sti_caller_module *module)
 /* Have the module stay that lies there and has this path. False: it is going, or has gone. */
 static bool pin(const char *path, const struct sti_caller_module *module)
 {
-    struct dl_find_object there;
-    sti_quiet_enter();
     const struct link_map *pinned = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    sti_quiet_leave();
-    return pinned != NULL && _dl_find_object((void *)module->begin, &there) == 0 && there.dlfo_link_map == pinned;
+    return pinned != NULL && sti_module_of((const void *)module->begin) == pinned;
 }
 
 static int keep(const char *path, struct sti_caller_module module)
 {
     int error = 0;
-    if (sti_caller_is_kept((const void *)module.begin))
-        return 0;
     if (!pin(path, &module))
         return ENOENT;
-    pthread_mutex_lock(lock);
-    if (sti_caller_is_kept((const void *)module.begin))
+    pthread_mutex_lock(&lock);
+    if (is_listed((const void *)module.begin))
         error = 0;
     else if (append(module))
         leave_no_short_way_to(&module);
     else
         error = ENOSPC;
-    pthread_mutex_unlock(lock);
+    pthread_mutex_unlock(&lock);
     return error;
 }
 
-/* Of the name that is sought; the paths are copies, as the loader's own go with their modules. */
+/* One of the name that is sought, which is not kept yet. The path is a copy, as the loader's own goes with its
+ * module. */
 struct sought {
     const char *name;
-    struct sti_caller_module found[STI_KEPT_MODULES];
-    char *paths[STI_KEPT_MODULES];
-    size_t count;
-    bool no_memory;
+    bool is_there; /* some module has the name */
+    struct sti_caller_module found;
+    char path[PATH_MAX];
 };
 
 static int seek(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct sought *sought = argument;
+    size_t length = strlen(info->dlpi_name);
     (void)size;
-    if (!sti_caller_is_named(info->dlpi_name, sought->name, strlen(sought->name)) || sought->count == STI_KEPT_MODULES)
+    if (length >= sizeof sought->path || !sti_caller_is_named(info->dlpi_name, sought->name))
         return 0;
-    size_t length = strlen(info->dlpi_name) + 1;
-    char *path = sti_process_lasting_malloc(length);
-    sought->no_memory |= path == NULL;
-    if (path == NULL)
-        return 1;
-    sought->paths[sought->count] = memcpy(path, info->dlpi_name, length);
-    sought->found[sought->count++] = sti_caller_module_at(info);
-    return 0;
+    sought->is_there = true;
+    sought->found = sti_caller_module_at(info);
+    if (is_listed((const void *)sought->found.begin))
+        return 0;
+    memcpy(sought->path, info->dlpi_name, length + 1);
+    return 1;
 }
 
-static int keep_found(struct sought *sought)
+static bool find_next(struct sought *sought)
 {
-    int error = sought->no_memory ? ENOMEM : sought->count == 0 ? ENOENT : 0;
-    for (size_t i = 0; i < sought->count; i++) {
-        if (error == 0)
-            error = keep(sought->paths[i], sought->found[i]);
-        sti_process_free(sought->paths[i]);
-    }
-    return error;
+    int found = dl_iterate_phdr(seek, sought);
+    return found != 0;
 }
 
 /* As stint_mask and stint_unmask, which stand above this floor's base; but the end is no sample point: the next
@@ -253,28 +247,26 @@ static void end_masked(void)
 
 int stint_module_keep(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int error = stint_module_protect(name);
     if (error != 0)
         return error;
     struct sought sought = { .name = name };
     begin_masked();
-    sti_quiet_enter();
-    dl_iterate_phdr(seek, &sought);
-    sti_quiet_leave();
-    error = keep_found(&sought);
+    while (error == 0 && find_next(&sought))
+        error = keep(sought.path, sought.found);
     end_masked();
-    return error;
+    return error == 0 && !sought.is_there ? ENOENT : error;
 }
 
 void sti_keep_openmp(const void *caller)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)(uintptr_t)caller, &found) != 0 || !sti_caller_is_openmp(found.dlfo_link_map->l_name))
+    const struct link_map *module = sti_module_of(caller);
+    if (module == NULL || is_listed(caller) || !sti_caller_is_openmp(module->l_name))
         return;
-    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
     begin_masked();
-    keep(found.dlfo_link_map->l_name,
-         (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin });
+    keep(module->l_name, sti_caller_module_of(caller));
     end_masked();
 }
 
@@ -284,20 +276,15 @@ void sti_keep_openmp(const void *caller)
 static atomic_bool forbidden;
 static atomic_bool forbidden_in_heaps;
 
-void sti_readable_no_more(void)
-{
-    /* seq_cst, before the page is: a scan that begins later sees it. */
-    atomic_store_explicit(&forbidden, true, memory_order_seq_cst);
-}
-
+/* Without overrides nobody is told of what is forbidden. */
 bool sti_readable_all(void)
 {
-    return __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
+    return STI_OVERRIDES && __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
 }
 
 bool sti_readable_heaps(void)
 {
-    return __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
+    return STI_OVERRIDES && __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
 }
 
 /* Of this thread, as all have the same memory: the main thread has none any more when it has ended. */
@@ -313,55 +300,22 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size)
     return copied;
 }
 
-/* --- Overrides of what forbids pages to be read: a page of a module's data that is must not be scanned for roots. In
- * every build, as it replaces no allocation. Any thread; nothing but a system call, as the first may come before
- * this library's start. What the overrides of mappings have to do with it is registered here
- * (charge/override_mapping.c). */
-
-STINT_API int mprotect(void *address, size_t length, int protection);
-STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
-
 /* Before there is a task nobody asks for blocks, and mimalloc may not be ready to. */
 void sti_readable_note(const void *address, int protection)
 {
     if ((protection & PROT_READ) != 0)
         return;
+    /* seq_cst, before the page is: a scan that begins later sees it. */
     if (sti_module_of(address) != NULL)
-        sti_readable_no_more();
+        atomic_store_explicit(&forbidden, true, memory_order_seq_cst);
     else if (sti_thread_first() != NULL && sti_backend_has_made(address))
-        atomic_store_explicit(&forbidden_in_heaps, true, memory_order_seq_cst); /* before it is, too */
+        atomic_store_explicit(&forbidden_in_heaps, true, memory_order_seq_cst);
 }
 
-static _Atomic(sti_protect_fn *) protect_by; /* NULL: nobody */
-
-void sti_protect_by(sti_protect_fn *function)
-{
-    atomic_store_explicit(&protect_by, function, memory_order_relaxed);
-}
-
-STI_CALLER_UNINSTRUMENTED int sti_protect_plainly(void *address, size_t length, int protection, int key)
+/* Nothing but a system call, as the first may come before this library's start. */
+int sti_protect_plainly(void *address, size_t length, int protection, int key)
 {
     if (key == STI_NO_KEY)
         return (int)syscall(SYS_mprotect, address, length, protection);
     return (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
-}
-
-static inline STI_CALLER_UNINSTRUMENTED int protect(void *address, size_t length, int protection, int key,
-                                                    const void *caller)
-{
-    sti_protect_fn *function = atomic_load_explicit(&protect_by, memory_order_relaxed);
-    sti_readable_note(address, protection);
-    return function != NULL ? function(address, length, protection, key, caller)
-                            : sti_protect_plainly(address, length, protection, key);
-}
-
-/* A sanitizer's runtime calls it before it is ready itself. */
-STI_CALLER_UNINSTRUMENTED int mprotect(void *address, size_t length, int protection)
-{
-    return protect(address, length, protection, STI_NO_KEY, STI_CALLER());
-}
-
-int pkey_mprotect(void *address, size_t length, int protection, int key)
-{
-    return protect(address, length, protection, key, STI_CALLER());
 }

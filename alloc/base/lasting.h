@@ -36,10 +36,7 @@ void sti_keep_openmp(const void *caller);
 /* --- Whether the process's variables and blocks can be read where they lie: a program may forbid it to pages of its
  * own data, a guard page in a static array or a secret. Any thread. */
 
-/* The program has forbidden some page of a module's data to be read (lasting.c). Once is for ever. */
-void sti_readable_no_more(void);
-
-/* Has it not? */
+/* The program has forbidden no page of a module's data to be read. Once is for ever. */
 bool sti_readable_all(void);
 
 /* The same of what mimalloc has made: no guard page, say, has been put below a stack that was allocated. */
@@ -52,14 +49,8 @@ long sti_readable_copy(void *to, uintptr_t from, size_t size);
 /* The page there is about to have this protection: note whether one is forbidden. */
 void sti_readable_note(const void *address, int protection);
 
-/* --- mprotect and pkey_mprotect, which are overridden for that: what else is to be done in them. Any thread. --- */
-
-#define STI_NO_KEY (-1) /* mprotect's */
-
-typedef int sti_protect_fn(void *address, size_t length, int protection, int key, const void *caller);
-
-/* At start: it does all that is left, with the next one. */
-void sti_protect_by(sti_protect_fn *function);
+/* The system's own mprotect, with a key or without, whatever this library overrides. */
+#define STI_NO_KEY (-1)
 int sti_protect_plainly(void *address, size_t length, int protection, int key);
 
 /* Is it that of a runtime of OpenMP, or of what stint_module_keep has added? Their blocks are the process's.

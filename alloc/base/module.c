@@ -233,45 +233,26 @@ void sti_module_visit_functions(struct sti_module module, sti_module_visit_fn *v
     }
 }
 
-/* libc's tables are read once: by the first who asks, at start. release, acquire: whoever finds them read sees all of
- * them; whoever comes before reads them for itself. */
-static struct tables libc_tables;
-enum { NOT_READ, BEING_READ, READ };
-static atomic_int libc_tables_are;
-
-/* NULL: they cannot be read. own: where they may be put. */
-static const struct tables *tables_of_libc(struct tables *own)
+/* abs can be nobody's but libc's. */
+static bool read_libc(struct tables *tables)
 {
-    if (atomic_load_explicit(&libc_tables_are, memory_order_acquire) == READ)
-        return &libc_tables;
-    /* abs can be nobody's but libc's. */
     const struct sti_module libc = sti_module_loaded(sti_module_of((const void *)(uintptr_t)abs));
-    if (!read_tables(&libc, own))
-        return NULL;
-    int before = NOT_READ;
-    if (atomic_compare_exchange_strong_explicit(&libc_tables_are, &before, BEING_READ, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-        libc_tables = *own;
-        atomic_store_explicit(&libc_tables_are, READ, memory_order_release);
-    }
-    return own;
+    return read_tables(&libc, tables);
 }
 
 void *sti_libc_function(const char *name)
 {
-    struct tables own;
-    const struct tables *tables = tables_of_libc(&own);
-    return tables != NULL ? address_of(tables, name) : NULL;
+    struct tables tables;
+    return read_libc(&tables) ? address_of(&tables, name) : NULL;
 }
 
 uintptr_t sti_libc_code(const char *name)
 {
-    struct tables own;
-    const struct tables *tables = tables_of_libc(&own);
-    const ElfW(Sym) *symbol = tables != NULL ? find(tables, name) : NULL;
+    struct tables tables;
+    const ElfW(Sym) *symbol = read_libc(&tables) ? find(&tables, name) : NULL;
     if (symbol == NULL || symbol->st_value == 0)
         return 0;
-    uintptr_t address = tables->base + symbol->st_value;
+    uintptr_t address = tables.base + symbol->st_value;
     return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
 }
 
@@ -345,7 +326,6 @@ static stint_link_report look(void)
 {
     stint_link_report report = { .size = sizeof report, .metered = true, .locked = true };
     const struct link_map *own = sti_module_of(&sti_link_is_good);
-    sti_quiet_enter();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct link_map *module = definer(functions[i].symbol);
         if (module == own)
@@ -356,7 +336,6 @@ static stint_link_report look(void)
             report.module = module != NULL ? module->l_name : NULL;
         }
     }
-    sti_quiet_leave();
     if (report.metered && !malloc_makes_our_blocks()) {
         report.metered = false;
         report.function = functions[0].name;
@@ -365,11 +344,6 @@ static stint_link_report look(void)
     atomic_store_explicit(&malloc_is_another_s, report.function == functions[0].name, memory_order_relaxed);
     atomic_store_explicit(&has_looked, true, memory_order_release);
     return report;
-}
-
-void sti_link_start(void)
-{
-    look();
 }
 
 bool sti_link_has_malloc(void)
@@ -415,6 +389,8 @@ static bool is_known_backend(void)
 
 int stint_link_check(stint_link_report *report)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (report == NULL)
         return EINVAL;
     stint_link_report found = look();
@@ -450,11 +426,12 @@ bool stint_malloc_is_overridden(void)
     return STI_OVERRIDES && sti_link_has_malloc();
 }
 
-/* --- libc's own functions of locks and jumps. Without overrides there is nothing here. Any thread. --- */
+/* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread.
+ * --- */
 
 #if STI_OVERRIDES
 
-/* One line for each: X(plain, name, parameters, arguments). */
+/* One line for each: X(its name here, libc's, parameters, arguments). */
 #define PLAIN_FUNCTIONS(X)                                                                                             \
     X(sti_plain_mutex_lock, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))                                    \
     X(sti_plain_mutex_trylock, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))                              \
@@ -464,53 +441,18 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_cond_wait, pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t * mutex),                   \
-      (condition, mutex))                                                                                              \
-    X(sti_plain_cond_timedwait, pthread_cond_timedwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, const struct timespec *until), (condition, mutex, until))  \
-    X(sti_plain_cond_clockwait, pthread_cond_clockwait,                                                                \
-      (pthread_cond_t * condition, pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until),            \
-      (condition, mutex, clock, until))
+    X(sti_specific_create_plain, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                \
+      (key, destructor))                                                                                               \
+    X(sti_specific_set_plain, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 
-/* Until they are found each is one that finds them all: the first call may come from a constructor before ours, but
- * must not come with a lock held, under which the loader's would be taken. relaxed: what the pointers lead to was there
- * before this library, and two threads at once find the same. */
-#define POINTER(plain, name, parameters, arguments)                                                                    \
-    static int first_##name parameters;                                                                                \
-    static int(*_Atomic libc_##name) parameters = first_##name;
-#define FIND(plain, name, parameters, arguments)                                                                       \
+#define PLAIN(own_name, name, parameters, arguments)                                                                   \
+    int own_name parameters                                                                                            \
     {                                                                                                                  \
-        int(*found) parameters;                                                                                        \
-        *(void **)&found = sti_libc_function(#name);                                                                   \
-        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
-    }
-#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
-#define FIRST_CALL(plain, name, parameters, arguments)                                                                 \
-    __attribute__((cold)) static int first_##name parameters                                                           \
-    {                                                                                                                  \
-        find_all();                                                                                                    \
-        return LIBC(name) arguments;                                                                                   \
-    }
-#define PLAIN(plain, name, parameters, arguments)                                                                      \
-    int plain parameters                                                                                               \
-    {                                                                                                                  \
-        return LIBC(name) arguments;                                                                                   \
+        STI_LIBC_FUNCTION(name)                                                                                        \
+        return plain arguments;                                                                                        \
     }
 
-PLAIN_FUNCTIONS(POINTER)
-
-static void find_all(void)
-{
-    PLAIN_FUNCTIONS(FIND)
-}
-
-PLAIN_FUNCTIONS(FIRST_CALL)
 PLAIN_FUNCTIONS(PLAIN)
-
-void sti_plain_start(void)
-{
-    find_all();
-}
 
 #ifndef __x86_64__
 #error "where a jump goes is read for x86-64"
@@ -524,16 +466,10 @@ uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing)
     return pointer;
 }
 
-/* siglongjmp is what libc calls all of them. Two threads at once find the same. */
+/* What libc calls all of them. */
 _Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value)
 {
-    typedef void jump_fn(struct __jmp_buf_tag *, int);
-    static jump_fn *_Atomic found;
-    jump_fn *plain = atomic_load_explicit(&found, memory_order_relaxed);
-    if (__builtin_expect(plain == NULL, 0)) {
-        *(void **)&plain = sti_libc_function("siglongjmp");
-        atomic_store_explicit(&found, plain, memory_order_relaxed);
-    }
+    STI_LIBC_FUNCTION(siglongjmp)
     plain(landing, value);
     __builtin_unreachable();
 }

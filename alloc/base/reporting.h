@@ -13,28 +13,25 @@
 #include <stint/interrupt.h>
 #include <stint/task.h>
 
+#include "callstack.h"
 #include "scope_state.h"
-#include "stopped.h"
 #include "thread.h"
 
 struct stint_report;
 struct sti_root;
-
-/* In the options of a stint_run whose caller takes the report; no program can set it. */
-#define STI_OPTIONS_REPORTED (1U << 31)
 
 /* What is not explained below: before a scope begins that a signal may stop. */
 struct sti_reporting_hooks {
     void (*begin)(struct sti_scope *scope);
     void (*tripped)(struct sti_scope *scope);
     void (*deferred)(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                     const struct sti_stopped *stopped);
-    void (*delivered)(struct sti_thread *thread, const struct sti_stopped *stopped);
+                     const struct sti_registers *stopped);
+    void (*delivered)(struct sti_thread *thread, const struct sti_registers *stopped);
     void (*measured)(struct sti_scope *scope, size_t held);
     void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
     void (*begin_end)(struct sti_scope *scope);
     void (*end)(struct sti_scope *scope, stint_outcome *outcome);
-    void (*abandoned)(struct sti_scope *scope);
+    void (*unread)(struct sti_scope *scope);
     void (*drop)(struct stint_report *report);
     void (*end_thread)(struct sti_thread *thread);
 };
@@ -46,7 +43,7 @@ static inline stint_report_level sti_reporting_level(const struct sti_scope *sco
 {
     const struct sti_scope_request *request = scope->request;
     bool is_of_pool = request->tally != NULL;
-    if (!is_of_pool && (request->options->flags & STI_OPTIONS_REPORTED) == 0)
+    if (!is_of_pool && request->report == NULL)
         return STINT_REPORT_NONE;
     stint_report_level level = request->options->report;
     return level != STINT_REPORT_NONE || !is_of_pool ? level : scope->thread->report_level;
@@ -76,13 +73,13 @@ static inline void sti_reporting_tripped(struct sti_scope *scope)
  * known); or is delivered. stopped: where a signal has stopped the code, in whose handler this is; NULL: it has come
  * here by itself. */
 static inline void sti_reporting_deferred(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                                          const struct sti_stopped *stopped)
+                                          const struct sti_registers *stopped)
 {
     if (sti_reporting_is_on_around(thread->scope))
         sti_reporting_hooks->deferred(thread, rule, culprit, stopped);
 }
 
-static inline void sti_reporting_delivered(struct sti_thread *thread, const struct sti_stopped *stopped)
+static inline void sti_reporting_delivered(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     if (sti_reporting_is_on_around(thread->scope))
         sti_reporting_hooks->delivered(thread, stopped);
@@ -98,7 +95,7 @@ static inline void sti_reporting_measured(struct sti_scope *scope, size_t held)
 /* The scope's function has ended, or was never called, for this reason: before and after its rollback. */
 static inline bool sti_reporting_will_begin_end(const struct sti_scope *scope, stint_reason reason)
 {
-    return sti_reporting_is_on(scope) && reason != STINT_REASON_NONE && !scope->never_began;
+    return sti_reporting_is_on(scope) && reason != STINT_REASON_NONE && !scope->is_unheard;
 }
 
 static inline void sti_reporting_begin_end(struct sti_scope *scope, stint_reason reason)
@@ -113,11 +110,11 @@ static inline void sti_reporting_end(struct sti_scope *scope, stint_outcome *out
         sti_reporting_hooks->end(scope, outcome);
 }
 
-/* Its frames are about to be left for good, by a jump or with their thread: nobody will take a report. */
-static inline void sti_reporting_abandoned(struct sti_scope *scope)
+/* The scope has ended. If it still has a report nobody reads that: it was Ok, say. */
+static inline void sti_reporting_ended(struct sti_scope *scope)
 {
-    if (sti_reporting_is_on(scope))
-        sti_reporting_hooks->abandoned(scope);
+    if (__builtin_expect(scope->report != NULL, 0))
+        sti_reporting_hooks->unread(scope);
 }
 
 /* A root keeps a block of so many bytes of the scope that is being rolled back. */

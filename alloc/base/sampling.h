@@ -87,7 +87,6 @@ struct sti_sampling_hooks {
     void (*draw_again)(struct sti_thread *thread);
     void (*meter_outside)(struct sti_thread *thread, uint64_t charge);
     void *(*made)(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller);
-    void *(*reallocate)(struct sti_thread *thread, void *block, size_t size, const void *caller);
     void (*free)(void *block);
     void (*end_logged)(struct sti_thread *thread, const struct sti_heap *list, bool committed);
     void (*end_rolled_back)(const void *block);
@@ -138,12 +137,7 @@ static inline void sti_sampling_meter_outside(struct sti_thread *thread, uint64_
          ? (block)                                                                                                     \
          : sti_sampling_hooks->made((thread), (block), (size), (alignment), (caller)))
 
-/* realloc and free of a block that may be followed; thread may be NULL. Calling thread. */
-static inline void *sti_sampling_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    return sti_sampling_hooks->reallocate(thread, block, size, caller);
-}
-
+/* free of a block that may be followed. Calling thread. */
 static inline void sti_sampling_free(void *block)
 {
     sti_sampling_hooks->free(block);
@@ -169,20 +163,31 @@ void sti_sampling_end_thread(struct sti_sampling *sampling);
 
 /* A mark for each stretch of addresses in which a block that is followed may begin: profile/followed.h. NULL: none was
  * ever followed. No scan for roots looks at them; pages that nobody writes to cost nothing. */
-extern _Atomic(_Atomic uint8_t *) sti_sampling_marks;
+extern _Atomic(_Atomic uint8_t *) sti_sampling_marks __attribute__((visibility("hidden")));
 
 static inline size_t sti_sampling_mark(uintptr_t block)
 {
     return block >> 8 & (STI_SAMPLING_MARKS - 1);
 }
 
+/* Compilers load an atomic before they compare it, which is an instruction more in each free. */
+static inline bool sti_sampling_is_marked(const _Atomic uint8_t *marks, const void *block)
+{
+    const _Atomic uint8_t *mark = &marks[sti_sampling_mark((uintptr_t)block)];
+#if defined(__x86_64__)
+    bool is_marked;
+    __asm__("cmpb $0, %1" : "=@ccne"(is_marked) : "m"(*mark));
+    return is_marked;
+#else
+    return atomic_load_explicit(mark, memory_order_relaxed) != 0;
+#endif
+}
+
 /* False: it is not followed. */
 static inline bool sti_sampling_may_follow(const void *block)
 {
     const _Atomic uint8_t *marks = atomic_load_explicit(&sti_sampling_marks, memory_order_relaxed);
-    return __builtin_expect(
-        marks != NULL && atomic_load_explicit(&marks[sti_sampling_mark((uintptr_t)block)], memory_order_relaxed) != 0,
-        0);
+    return __builtin_expect(marks != NULL && sti_sampling_is_marked(marks, block), 0);
 }
 
 #endif

@@ -18,17 +18,13 @@
 
 #include "caller.h"
 
-struct sti_callback;
-struct sti_open_fds;
-struct sti_handle;
 struct sti_heap;
 struct sti_mapped;
 struct sti_share;
 struct sti_nursery;
 struct stint_report;
-struct sti_specific_undo;
 struct sti_thread;
-struct sti_thread_state;
+struct sti_undo;
 
 /* A watch, as the watch thread (interrupt/watch.h) has it on its list. */
 struct sti_watch;
@@ -102,6 +98,7 @@ struct sti_scope_request {
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
+    struct stint_report **report; /* where its report goes; NULL: to the pool that it is of, or there is none */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */
@@ -117,10 +114,6 @@ struct sti_shared_interrupt {
     _Atomic(struct stint_report *) report; /* by the thread that tripped it, if it was not that one */
 };
 
-/* What a scope is that shares another one's task. */
-#define STI_SUBTASK_STOLEN 1
-#define STI_SUBTASK_THREAD 2 /* of a thread that the task has started (scope/joined_thread.h) */
-
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
 
 #define STI_LOOKED_TIMED (UINT64_C(1) << 63)
@@ -134,11 +127,10 @@ struct sti_scope {
     const struct sti_scope_request *request;
     struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
-    unsigned char is_subtask;            /* a stolen subtask's, or what follows */
-    bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
-    size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
-    size_t own_forks;              /* and those that only it can run (left_frames.h) */
-    struct sti_callback *callback; /* that the thread was in (boundary.h) */
+    bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
+    bool is_inner_subtask; /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
+    size_t forks;          /* outstanding on the thread when it opened (left_frames.h), */
+    size_t own_forks;      /* and those that only it can run (left_frames.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;
@@ -165,12 +157,14 @@ struct sti_scope {
     stint_on_interrupt on_interrupt;
     uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of
                         time: then the clock has to be looked at, too */
-    stint_reason tripped;      /* written once; STINT_REASON_NONE until then */
-    bool finished;             /* stint_finish: nothing trips it any more */
-    bool refused;              /* STINT_FAIL: an interrupt has been delivered */
-    bool has_report;           /* one on its thread's list is its own */
-    bool never_began;          /* its function was not called */
-    struct sti_caller_met met; /* when an interrupt last had to wait for a frame */
+    stint_reason tripped;        /* written once; STINT_REASON_NONE until then */
+    bool finished;               /* stint_finish: nothing trips it any more */
+    bool refused;                /* STINT_FAIL: an interrupt has been delivered */
+    bool is_unheard;             /* nobody is told why it ends: its function was not called, or its caller has gone */
+    struct stint_report *report; /* its own so far; NULL: none (report/report.h) */
+    uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
+                          this asks no frame again */
+    uint64_t walk_gap; /* so many bytes lay between the last two times */
     unsigned masks;
     unsigned regions;            /* of blocking */
     uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */
@@ -200,13 +194,11 @@ struct sti_scope {
     size_t heap_count;           /* so many, since it was last looked which are empty */
     struct sti_heap *libc_heaps; /* never destroyed: kept.h */
     struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
-    struct sti_handle *handles;  /* that it has open; with that room's lock, but for whether there are any */
-    struct sti_specific_undo *specifics;
-    struct sti_thread_state *thread_state; /* NULL: it has changed none */
+    struct sti_undo *undo; /* the log, the newest first: undo.h; with its lock, but for whether there is anything */
 
-    struct sti_open_fds *descriptors; /* that were open before; NULL: nobody asked */
-    void *payload;                    /* of its error (context.h); NULL: none */
+    void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;
+    char *message;   /* its outcome's, of STINT_MESSAGE_SIZE bytes; NULL: it has none, being a subtask's */
     size_t sweep_at; /* when it will be next */
 };
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,67 +28,28 @@
 /* --- The control group of this process. Any thread.
  *
  * /proc/self/cgroup has a line for each hierarchy, "number:controllers:path"; version 2's is "0::path". Where a
- * controller is in neither line of version 1, it is in version 2. /proc/self/mountinfo says where a hierarchy is
- * mounted and which group is that mount's root: in a container often the container's own. See cgroups(7), proc(5). */
+ * controller is in neither line of version 1, it is in version 2. The hierarchies lie where systemd and the runtimes of
+ * containers mount them: version 2 at /sys/fs/cgroup, or in its folder unified where version 1 is there too, version 1
+ * in a folder for each controller. In a container the path may be one of the system outside; then it is not there, and
+ * what is mounted is a group above this one. See cgroups(7). */
 
+#define MOUNT "/sys/fs/cgroup"
 #define NO_LIMIT_FROM ((size_t)1 << 62) /* version 1 says so in whole pages of a signed number */
 #define KILL_MARGIN_SHIFT 4
 
-/* A text file, line by line. A line that does not fit, of another file system with many options, is left out. */
-struct lines {
-    int file;
-    size_t begin;
-    size_t end;
-    char buffer[STI_CGROUP_PATH_MAX];
-};
-
-static bool open_lines(struct lines *lines, const char *root, const char *path)
+/* As a string, cut to size. */
+static bool read_file(const char *path, char *text, size_t size)
 {
-    char whole[PATH_MAX];
-    int length = snprintf(whole, sizeof whole, "%s%s", root, path);
-    if (length < 0 || (size_t)length >= sizeof whole)
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    if (opened < 0)
         return false;
-    lines->file = open(whole, O_RDONLY | O_CLOEXEC);
-    lines->begin = 0;
-    lines->end = 0;
-    return lines->file >= 0;
-}
-
-static bool fill(struct lines *lines)
-{
-    lines->end -= lines->begin;
-    memmove(lines->buffer, lines->buffer + lines->begin, lines->end);
-    lines->begin = 0;
     ssize_t count;
     do {
-        count = read(lines->file, lines->buffer + lines->end, sizeof lines->buffer - lines->end);
+        count = read(opened, text, size - 1);
     } while (count < 0 && errno == EINTR);
-    lines->end += count > 0 ? (size_t)count : 0;
-    return count > 0;
-}
-
-/* NULL after the last. */
-static char *next_line(struct lines *lines)
-{
-    bool too_long = false;
-    for (;;) {
-        char *line = lines->buffer + lines->begin;
-        char *end = memchr(line, '\n', lines->end - lines->begin);
-        if (end != NULL) {
-            *end = '\0';
-            lines->begin = (size_t)(end + 1 - lines->buffer);
-            if (!too_long)
-                return line;
-            too_long = false;
-            continue;
-        }
-        if (lines->end - lines->begin == sizeof lines->buffer) {
-            too_long = true;
-            lines->begin = lines->end;
-        }
-        if (!fill(lines))
-            return NULL;
-    }
+    close(opened);
+    text[count > 0 ? count : 0] = '\0';
+    return count >= 0;
 }
 
 /* Is the word one of a list with commas between? */
@@ -102,15 +64,12 @@ static bool lists(const char *list, const char *word)
     return false;
 }
 
-/* The process's path in the hierarchy, into the group's directory for now. */
-static bool find_path(struct sti_cgroup *group, const char *root, const char *controller)
+/* The process's path in the hierarchy that has the controller; NULL: there is none. */
+static const char *find_path(char *lines, const char *controller, bool *unified)
 {
-    struct lines lines;
-    if (!open_lines(&lines, root, "/proc/self/cgroup"))
-        return false;
-    bool found = false;
-    char *line;
-    while ((line = next_line(&lines)) != NULL) {
+    const char *found = NULL;
+    char *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *controllers = strchr(line, ':');
         char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
         if (path == NULL)
@@ -119,101 +78,51 @@ static bool find_path(struct sti_cgroup *group, const char *root, const char *co
         bool has_it = lists(controllers + 1, controller);
         if (!has_it && strcmp(line, "0:") != 0)
             continue;
-        found = true;
-        group->unified = !has_it;
-        strcpy(group->directory, path);
+        found = path;
+        *unified = !has_it;
         if (has_it)
             break;
     }
-    close(lines.file);
     return found;
 }
 
-/* Spaces and the like are \ooo in mountinfo. */
-static void unescape(char *text)
+/* False: there is no such folder. */
+static bool find_mount(struct sti_cgroup *group, const char *root, const char *folder)
 {
-    char *to = text;
-    for (const char *from = text; *from != '\0'; to++) {
-        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3') {
-            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
+    int length = snprintf(group->directory, sizeof group->directory, "%s" MOUNT "%s", root, folder);
+    group->top = (size_t)length;
+    return length > 0 && group->top < sizeof group->directory && access(group->directory, F_OK) == 0;
 }
 
-/* The parts of a line of mountinfo that matter here. */
-struct mount {
-    char *root;
-    char *point;
-    char *type;
-    char *options;
-};
-
-static bool read_mount(char *line, struct mount *mount)
+static bool is_version_2(const char *root)
 {
-    char *rest = strstr(line, " - ");
-    if (rest == NULL)
-        return false;
-    *rest = '\0';
-    char *at = NULL;
-    char *fields[5];
-    for (size_t i = 0; i < 5; i++) {
-        fields[i] = strtok_r(i == 0 ? line : NULL, " ", &at);
-        if (fields[i] == NULL)
-            return false;
-    }
-    mount->root = fields[3];
-    mount->point = fields[4];
-    mount->type = strtok_r(rest + 3, " ", &at);
-    strtok_r(NULL, " ", &at);
-    mount->options = strtok_r(NULL, " ", &at);
-    if (mount->options == NULL)
-        return false;
-    unescape(mount->root);
-    unescape(mount->point);
-    return true;
+    struct sti_cgroup group;
+    return find_mount(&group, root, "/cgroup.controllers");
 }
 
-/* What is left of the path below the mount's root. A path that lies elsewhere can only be guessed at: the mount's
- * own. */
-static const char *below(const char *root, const char *path)
+/* Go to the group below the mount, if it is there. */
+static void descend(struct sti_cgroup *group, const char *path)
 {
-    size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
-    bool inside = strncmp(path, root, length) == 0 && (path[length] == '/' || path[length] == '\0');
-    return inside && strstr(path, "/..") == NULL && strcmp(path + length, "/") != 0 ? path + length : "";
-}
-
-/* Put the mount in front of the path that find_path left. */
-static bool place(struct sti_cgroup *group, const char *root, const struct mount *mount)
-{
-    char path[STI_CGROUP_PATH_MAX];
-    strcpy(path, group->directory);
-    int length =
-        snprintf(group->directory, sizeof group->directory, "%s%s%s", root, mount->point, below(mount->root, path));
-    group->top = strlen(root) + strlen(mount->point);
-    return length > 0 && (size_t)length < sizeof group->directory;
+    if (strlen(path) >= sizeof group->directory - group->top || strcmp(path, "/") == 0 || strstr(path, "/..") != NULL)
+        return;
+    strcpy(group->directory + group->top, path);
+    if (access(group->directory, F_OK) != 0)
+        group->directory[group->top] = '\0';
 }
 
 bool sti_cgroup_find(struct sti_cgroup *group, const char *root, const char *controller)
 {
-    struct lines lines;
-    if (!find_path(group, root, controller) || !open_lines(&lines, root, "/proc/self/mountinfo"))
+    char lines[4 * STI_CGROUP_PATH_MAX];
+    char folder[64];
+    snprintf(lines, sizeof lines, "%s/proc/self/cgroup", root);
+    const char *path = read_file(lines, lines, sizeof lines) ? find_path(lines, controller, &group->unified) : NULL;
+    if (path == NULL)
         return false;
-    bool found = false;
-    char *line;
-    while (!found && (line = next_line(&lines)) != NULL) {
-        struct mount mount;
-        if (!read_mount(line, &mount))
-            continue;
-        if (group->unified ? strcmp(mount.type, "cgroup2") == 0
-                           : strcmp(mount.type, "cgroup") == 0 && lists(mount.options, controller))
-            found = place(group, root, &mount);
-    }
-    close(lines.file);
-    return found;
+    snprintf(folder, sizeof folder, "/%s", controller);
+    if (!find_mount(group, root, !group->unified ? folder : is_version_2(root) ? "" : "/unified"))
+        return false;
+    descend(group, path);
+    return true;
 }
 
 bool sti_cgroup_ascend(struct sti_cgroup *group)
@@ -229,18 +138,7 @@ bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *tex
 {
     char path[STI_CGROUP_PATH_MAX + 64];
     int length = snprintf(path, sizeof path, "%s/%s", group->directory, file);
-    if (length < 0 || (size_t)length >= sizeof path || size == 0)
-        return false;
-    int opened = open(path, O_RDONLY | O_CLOEXEC);
-    if (opened < 0)
-        return false;
-    ssize_t count;
-    do {
-        count = read(opened, text, size - 1);
-    } while (count < 0 && errno == EINTR);
-    close(opened);
-    text[count > 0 ? count : 0] = '\0';
-    return count >= 0;
+    return length > 0 && (size_t)length < sizeof path && size > 0 && read_file(path, text, size);
 }
 
 /* SIZE_MAX: there is none, "max" in version 2. */
@@ -277,27 +175,20 @@ size_t sti_cgroup_memory_limit(const char *root)
     return limit > 0 ? limit : 1;
 }
 
-/* --- How much of this process is in memory.
- *
- * What is kept is published in three words, of which the descriptor is the last; a reader that sees words of two
- * generations takes its descriptor for another's, and opens one more, which does no harm. The thread that opens one
- * holds the lock, or where another does, does without keeping it. */
+/* --- How much of this process is in memory. All of it with the lock, which is there at start as no task is. --- */
 
 #define NONE (-1)
 #define FIRST_BEHIND_STANDARD 3
 
-static atomic_int kept = NONE;
-static atomic_ulong kept_device;
-static atomic_ulong kept_inode; /* the kernel gives it to no other file while this one is open */
-static atomic_int kept_by;      /* the process */
-static STI_AT_FORKS pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static int kept = NONE;
+static struct stat kept_file; /* the kernel gives its numbers to no other file while this one is open */
 
 static bool is_ours(int descriptor)
 {
-    struct stat status;
-    return descriptor >= 0 && fstat(descriptor, &status) == 0 &&
-           status.st_dev == atomic_load_explicit(&kept_device, memory_order_relaxed) &&
-           status.st_ino == atomic_load_explicit(&kept_inode, memory_order_relaxed);
+    struct stat file;
+    return descriptor >= 0 && fstat(descriptor, &file) == 0 && file.st_dev == kept_file.st_dev &&
+           file.st_ino == kept_file.st_ino;
 }
 
 /* 0: it cannot be read, or is of a thread that has ended. */
@@ -312,107 +203,62 @@ static size_t read_from(int descriptor)
     return pages != NULL ? strtoul(pages, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static size_t read_kept(void)
+static void keep_none(void)
 {
-    int descriptor = atomic_load_explicit(&kept, memory_order_acquire);
-    bool is_own = atomic_load_explicit(&kept_by, memory_order_relaxed) == getpid();
-    return is_own && is_ours(descriptor) ? read_from(descriptor) : 0;
+    if (is_ours(kept))
+        close(kept);
+    kept = NONE;
+}
+
+/* Not where a program expects one of the standard three that it has closed. 0: with errno. */
+static size_t keep(const char *path)
+{
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    sti_process_note_use();
+    kept =
+        opened >= 0 && opened < FIRST_BEHIND_STANDARD ? fcntl(opened, F_DUPFD_CLOEXEC, FIRST_BEHIND_STANDARD) : opened;
+    if (kept != opened)
+        close(opened);
+    if (kept < 0 || fstat(kept, &kept_file) != 0)
+        return 0;
+    errno = EIO; /* unless it tells */
+    return read_from(kept);
 }
 
 /* The process's own is empty once its first thread has ended; then it is the calling thread's, for as long as there is
- * one. The error is errno. */
-static int open_any(size_t *bytes)
+ * one. What tells nothing any more makes room first, so that there is a descriptor for the next. */
+static size_t read_anew(void)
 {
-    static const char *const paths[] = { "/proc/self/statm", "/proc/thread-self/statm" };
-    int descriptor = NONE;
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && *bytes == 0; i++) {
-        if (descriptor >= 0)
-            close(descriptor);
-        descriptor = open(paths[i], O_RDONLY | O_CLOEXEC);
-        if (descriptor < 0)
-            return NONE;
-        *bytes = read_from(descriptor);
+    keep_none();
+    size_t bytes = keep("/proc/self/statm");
+    if (bytes == 0 && kept != NONE) {
+        keep_none();
+        bytes = keep("/proc/thread-self/statm");
     }
-    if (*bytes > 0)
-        return descriptor;
-    close(descriptor);
-    errno = EIO;
-    return NONE;
-}
-
-/* Not where a program expects one of the standard three that it has closed. */
-static int moved_up(int descriptor)
-{
-    if (descriptor >= FIRST_BEHIND_STANDARD)
-        return descriptor;
-    int higher = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_BEHIND_STANDARD);
-    close(descriptor);
-    return higher;
-}
-
-static void keep(int descriptor)
-{
-    struct stat status;
-    if (descriptor < 0 || fstat(descriptor, &status) != 0)
-        return;
-    atomic_store_explicit(&kept_device, status.st_dev, memory_order_relaxed);
-    atomic_store_explicit(&kept_inode, status.st_ino, memory_order_relaxed);
-    atomic_store_explicit(&kept_by, getpid(), memory_order_relaxed);
-    atomic_store_explicit(&kept, descriptor, memory_order_release);
-}
-
-/* Under the lock. What is kept and tells nothing any more makes room, so that there is a descriptor for the next. */
-static size_t renew(void)
-{
-    size_t bytes = read_kept();
-    if (bytes > 0)
-        return bytes;
-    int old = atomic_load_explicit(&kept, memory_order_relaxed);
-    if (is_ours(old))
-        close(old);
-    atomic_store_explicit(&kept, NONE, memory_order_relaxed);
-    keep(moved_up(open_any(&bytes)));
     return bytes;
 }
 
-static size_t read_once(void)
+static size_t read_resident(void)
 {
-    size_t bytes = 0;
-    int descriptor = open_any(&bytes);
-    if (descriptor >= 0)
-        close(descriptor);
-    return bytes;
-}
-
-static size_t read_any(void)
-{
-    size_t bytes = read_kept();
-    if (bytes > 0)
-        return bytes;
-    struct sti_thread *counted = sti_thread_counted;
-    sti_thread_counted = NULL; /* what is opened here is no task's */
-    if (sti_plain_mutex_trylock(&renewing) != 0) {
-        bytes = read_once();
-    } else {
-        bytes = renew();
-        int error = errno;
-        sti_plain_mutex_unlock(&renewing);
-        errno = error;
-    }
-    sti_thread_counted = counted;
+    sti_plain_mutex_lock(&reading);
+    size_t bytes = is_ours(kept) ? read_from(kept) : 0;
+    if (bytes == 0)
+        bytes = read_anew();
+    int error = errno;
+    sti_plain_mutex_unlock(&reading);
+    errno = error;
     return bytes;
 }
 
 int sti_resident_begin(void)
 {
-    errno = 0;
-    return read_any() > 0 ? 0 : errno != 0 ? errno : EIO;
+    return read_resident() > 0 ? 0 : errno;
 }
 
 size_t sti_resident(void)
 {
     int saved_errno = errno;
-    size_t bytes = read_any();
+    size_t bytes = read_resident();
     if (bytes == 0) {
         struct rusage usage;
         getrusage(RUSAGE_SELF, &usage);
@@ -422,26 +268,23 @@ size_t sti_resident(void)
     return bytes;
 }
 
-bool sti_resident_keeps(int descriptor)
-{
-    return descriptor == atomic_load_explicit(&kept, memory_order_acquire) && is_ours(descriptor);
-}
-
-/* At once: it may be about to change the root, and see no /proc any more. */
-static STI_FORK_HANDLER void renew_resident_in_child(void)
-{
-    renewing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (atomic_load_explicit(&kept, memory_order_relaxed) != NONE)
-        sti_resident_begin();
-}
-
 /* --- The last threads. --- */
 
 static atomic_uint services; /* relaxed: who sees too few looks again */
 
-void sti_service_begin(void)
+int sti_service_start(pthread_t *id, void *(*function)(void *arg))
 {
+    sti_process_note_use();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add_explicit(&services, 1, memory_order_relaxed);
+    int error = sti_thread_start(id, NULL, function, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        sti_service_end();
+    return error;
 }
 
 void sti_service_end(void)
@@ -478,9 +321,13 @@ unsigned sti_process_threads(void)
     return count > own ? count - own : count;
 }
 
+/* What is kept is renewed at once: the child may be about to change the root, and see no /proc any more. */
 STI_FORK_HANDLER void sti_system_in_child(void)
 {
-    renew_resident_in_child();
+    if (sti_process_is_partial())
+        return;
+    if (kept != NONE)
+        read_anew();
     STI_SET_IN_CHILD(services, 0);
 }
 

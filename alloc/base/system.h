@@ -5,6 +5,7 @@
 #ifndef STI_ALLOC_BASE_SYSTEM_H
 #define STI_ALLOC_BASE_SYSTEM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,8 +45,7 @@ bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *tex
  * is killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
 size_t sti_cgroup_memory_limit(const char *root);
 
-/* --- How much of this process is in memory. Any thread; allocates nothing, and takes no lock that is held over a
- * fork(2).
+/* --- How much of this process is in memory. Any thread; allocates nothing.
  *
  * The kernel's answer is in a file, and a file takes a descriptor: which a process may have run out of just when it
  * holds too much of everything. So one is kept, from the first time on. The program may close it with all others, or
@@ -58,20 +58,18 @@ int sti_resident_begin(void);
 /* Bytes. Where no descriptor can be had, the most that it has ever been (getrusage): never too little. */
 size_t sti_resident(void);
 
-/* Is it the descriptor that is kept? */
-bool sti_resident_keeps(int descriptor);
-
 /* --- Is no thread left but those of this library that nobody ends (the watch, the tracer, the one that writes a
  * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of
  * them looks now and then, and returns. Any thread. */
 
-/* Such a thread is about to be started, by the calling one; and it ends, or could not be started. */
-void sti_service_begin(void);
+/* Start such a thread, which takes no signals: those of the program are for its own. As pthread_create. It says itself
+ * that it ends. */
+int sti_service_start(pthread_t *id, void *(*function)(void *arg));
 void sti_service_end(void);
 
 /* How many there are at this moment; workers of pools, and what else goes on behind a pool's back, are the program's.
  * One that has been counted may not be there yet, and one that is counted no more may be there for some microseconds.
- * A fork(2) beside them is safe: the child has none of them, and starts its own when it needs one. */
+ * A fork beside them by sti_process_fork() has none of them, and starts its own when it needs one. */
 unsigned sti_process_own_threads(void);
 
 /* How many threads the process has without those: those of the program, and of pools. One that has been joined may be

@@ -37,10 +37,8 @@ static inline void sti_counter_add_own(sti_counter *counter)
     sti_counter_raise_own(counter, 1);
 }
 
-/* --- A histogram by powers of two. Bucket i of numbers holds what is above 2^i and not above 2^(i + 1), the first one
- * also 1; what is 0 is in the last one, for which nothing else is ever large enough. Bucket i of times holds what is at
- * least 2^i and below 2^(i + 1), which saves an instruction, the first one also 0: nobody asks for the very
- * nanosecond. */
+/* --- A histogram by powers of two. Bucket i holds what is above 2^i and not above 2^(i + 1), the first one also 1;
+ * what is 0 is in the last one, for which nothing else is ever large enough. */
 
 #define STI_BUCKETS 64
 #define STI_BUCKET_OF_NONE (STI_BUCKETS - 1)
@@ -50,16 +48,10 @@ struct sti_histogram {
     sti_counter sum;
 };
 
-/* The number of the highest bit of what is not 0. Compilers widen what the builtin returns, which is an int. */
-static inline uint64_t sti_highest_bit(uint64_t value)
+/* The number of the highest bit of what is not 0. */
+static inline unsigned sti_highest_bit(uint64_t value)
 {
-#if defined(__x86_64__)
-    uint64_t bit;
-    __asm__("bsrq %1, %0" : "=r"(bit) : "r"(value) : "cc");
-    return bit;
-#else
-    return (uint64_t)__builtin_clzll(value) ^ 63;
-#endif
+    return (unsigned)__builtin_clzll(value) ^ 63;
 }
 
 /* The histogram's only writer. */
@@ -67,12 +59,6 @@ static inline void sti_histogram_add_own(struct sti_histogram *histogram, uint64
 {
     sti_counter_raise_own(&histogram->sum, number);
     sti_counter_add_own(&histogram->buckets[sti_highest_bit((number - 1) | 1)]);
-}
-
-static inline void sti_histogram_add_time_own(struct sti_histogram *histogram, uint64_t time)
-{
-    sti_counter_raise_own(&histogram->sum, time);
-    sti_counter_add_own(&histogram->buckets[sti_highest_bit(time | 1)]);
 }
 
 /* --- A tally of tasks: how many have ended for each reason; of those that began, how long they had waited and then
@@ -94,7 +80,7 @@ struct sti_tally {
 static inline void sti_tally_count(struct sti_tally *tally, stint_reason reason, uint64_t ran, uint64_t charged)
 {
     sti_counter_add_own(&tally->outcomes[reason]);
-    sti_histogram_add_time_own(&tally->ran, ran);
+    sti_histogram_add_own(&tally->ran, ran);
     sti_histogram_add_own(&tally->charged, charged);
 }
 

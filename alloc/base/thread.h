@@ -49,13 +49,12 @@
 
 struct sti_forks;
 struct sti_heap;
-struct sti_label_tally;
 struct sti_share;
 struct sti_nursery;
 struct sti_quarantine;
 struct stint_report;
 struct sti_scope;
-struct sti_stopped;
+struct sti_registers;
 struct sti_trace_ring;
 
 struct sti_thread {
@@ -74,19 +73,15 @@ struct sti_thread {
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                         /* the kernel's, of the owner */
     atomic_bool owned;              /* by a living thread */
-    atomic_bool ending;             /* libc believes so: an end of it (pthread_exit) has been stopped */
     atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
     uint64_t last_tick;             /* what it showed */
-    uint64_t global_check;          /* value of used beyond which what the process holds must be looked at */
-    uint64_t global_times_set;      /* that it has looked at: another limit is looked at at once (global.h) */
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */
-    _Atomic(const struct sti_scope *) overflowed; /* a watched scope that is tripped as the stack is spent; or NULL */
-    atomic_int deferral; /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
     struct sti_processor_clock processor;
     struct sti_thread *next;                     /* on the list of all records; set once */
@@ -95,15 +90,13 @@ struct sti_thread {
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
-    struct stint_report *reports;      /* of its open scopes that have one; and those that are free for the next */
-    struct stint_report *reporting;    /* of the scope that is being rolled back; or NULL */
-    const struct sti_stopped *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
-    stint_report_level report_level;   /* of tasks that do not say it themselves: its pool's */
+    struct stint_report *reports;        /* for the next scopes */
+    struct stint_report *reporting;      /* of the scope that is being rolled back; or NULL */
+    const struct sti_registers *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
+    stint_report_level report_level;     /* of tasks that do not say it themselves: its pool's */
     struct sti_tally tally; /* of what it ran by stint_run; this and the rest is written by it alone, read by anybody */
-    sti_counter deferrals[STI_DEFERRALS]; /* of interrupts, by stint_deferral */
-    sti_counter deliveries[STI_WAYS];     /* by stint_on_interrupt */
-    _Atomic(struct sti_label_tally *)
-        *_Atomic labelled;                  /* a tally for each account's label; NULL: none yet (label.h) */
+    sti_counter deferrals[STI_DEFERRALS];   /* of interrupts, by stint_deferral */
+    sti_counter deliveries[STI_WAYS];       /* by stint_on_interrupt */
     _Atomic(struct sti_trace_ring *) trace; /* NULL: none yet (tracing.h) */
 } __attribute__((aligned(64)));
 
@@ -135,8 +128,8 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
     sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
 }
 
-/* The calling thread's record, made when it has none, for the scopes that it is about to run. NULL: out of memory or
- * of stack, or this mimalloc is not the one that the library was compiled for. */
+/* The calling thread's record, made when it has none, for the scopes that it is about to run. NULL: out of memory, or
+ * this mimalloc is not the one that the library was compiled for. */
 struct sti_thread *sti_thread_self(void);
 
 /* Which of the two it was: ENOMEM or ENOTSUP. */
@@ -156,13 +149,6 @@ struct sti_thread *sti_thread_self_if_settled(void);
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
 
-/* The thread goes on, though libc was told that it ends. NULL: it has no record. */
-static inline void sti_thread_note_end(struct sti_thread *thread)
-{
-    if (thread != NULL)
-        atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
-}
-
 /* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
  * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it
  * was not before), and what is left of it may be ended; and another thread may have it. Or it has none. */
@@ -181,14 +167,6 @@ int sti_thread_set_cancellation(int state);
 
 /* Sleep for less than a second; here no thread is cancelled, and errno stays. */
 void sti_thread_nap(long ns);
-
-/* At start: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of
- * before the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope
- * now, which cannot begin. The other one is safe in signal handlers. */
-enum sti_thread_readiness { STI_THREAD_READY, STI_THREAD_ASK_AGAIN, STI_THREAD_UNFIT };
-typedef enum sti_thread_readiness sti_thread_begins_fn(struct sti_thread *thread);
-void sti_thread_when_scopes_begin(sti_thread_begins_fn *told);
-void sti_thread_begin_again(void);
 
 /* The first of all records; and where it is found, for debuggers. */
 struct sti_thread *sti_thread_first(void);

@@ -4,6 +4,7 @@
 #ifndef STI_ALLOC_BASE_UTF8_H
 #define STI_ALLOC_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -35,6 +36,30 @@ static inline size_t sti_utf8_character(const char *text)
     return bytes;
 }
 
+/* The next character of a text that is not at its end, as a JSON string has it. The bytes of it, in the room; *text
+ * moves. */
+#define STI_JSON_ROOM 8
+static inline size_t sti_json_character(char *room, const char **text)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t length = sti_utf8_character(*text);
+    unsigned char first = (unsigned char)**text;
+    const char *character = *text;
+    *text += length > 0 ? length : 1;
+    if (length == 0)
+        return (size_t)(stpcpy(room, "\\ufffd") - room);
+    if (length == 1 && (first < ' ' || first == 0x7f)) {
+        memcpy(room, "\\u00", 4);
+        room[4] = digits[first >> 4];
+        room[5] = digits[first & 15];
+        return 6;
+    }
+    bool is_escaped = first == '"' || first == '\\';
+    room[0] = '\\';
+    memcpy(room + is_escaped, character, length);
+    return length + is_escaped;
+}
+
 /* Copy a text, as far as it fits in whole characters. */
 static inline void sti_utf8_copy(char *copy, size_t size, const char *text)
 {
@@ -46,6 +71,22 @@ static inline void sti_utf8_copy(char *copy, size_t size, const char *text)
     }
     memcpy(copy, text, length);
     copy[length] = '\0';
+}
+
+/* The same, with each byte that is no part of a character as a question mark. */
+static inline void sti_utf8_copy_clean(char *copy, size_t size, const char *text)
+{
+    const char *end = copy + size - 1;
+    while (*text != '\0') {
+        size_t bytes = sti_utf8_character(text);
+        size_t taken = bytes != 0 ? bytes : 1;
+        if (copy + taken > end)
+            break;
+        memcpy(copy, bytes != 0 ? text : "?", taken);
+        copy += taken;
+        text += taken;
+    }
+    *copy = '\0';
 }
 
 #endif

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/account.h>
+#include <stint/task.h>
+
+#include "alloc/base/tally.h"
 
 /* In these functions end is an account above the other, at which they stop: a scope around this one charges it already,
  * and those above it (NULL: none does). */
@@ -61,10 +64,6 @@ unsigned sti_account_weight(const stint_account *account);
 /* The one that it lies in; NULL: none. */
 const stint_account *sti_account_parent(const stint_account *account);
 
-/* What it is counted under (label.h). */
-struct sti_label;
-struct sti_label *sti_account_label(const stint_account *account);
-
 /* Whether inner is this account or lies below it. */
 bool sti_account_contains(const stint_account *account, const stint_account *inner);
 
@@ -94,10 +93,32 @@ void sti_account_follow(stint_account *account, const uint64_t granted[2],
 /* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
 
+/* --- What accounts are called where their tasks are counted (stint/metrics.h).
+ *
+ * A label is for all accounts of one name, whether they live at once or one after the other: what is counted never
+ * shrinks. It stays for good, so there is a most of them. An account without a name of its own, or whose name comes
+ * when there is no room, is counted with the one that it lies in; one in no other with all the others of that kind. */
+
+#define STI_LABELS_MAX 256
+#define STI_LABEL_SIZE 128 /* of a name, with its end; the rest of a longer one is left out */
+#define STI_LABEL_OTHERS "other"
+
+/* The first line of the cache has what nearly all tasks are counted in. */
+struct sti_label {
+    _Alignas(64) sti_counter charged; /* bytes, of tasks that have ended */
+    sti_counter outcomes[STI_REASONS];
+    char name[STI_LABEL_SIZE]; /* what is not UTF-8 has been replaced by question marks */
+};
+
+/* A task has ended, or will not begin. */
+void sti_account_count(stint_account *account, stint_reason reason, uint64_t charged);
+
+/* The number-th label, from 0 on; NULL: there are not so many. */
+const struct sti_label *sti_label_at(unsigned number);
+
+/* --- Others --- */
+
 /* Where its name lies, for debuggers. */
 extern const size_t sti_account_name_offset __attribute__((visibility("hidden")));
-
-/* In the child of a fork(2). */
-void sti_account_in_child(void);
 
 #endif

@@ -5,9 +5,12 @@
 #include "allocate.h"
 
 #include <stint/alloc.h>
+#include <stint/interrupt.h>
+#include <stint/version.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -61,17 +64,28 @@ void *sti_allocate_unrefused(size_t alignment, size_t size)
     return make_aligned(thread, alignment > 16 ? alignment : 16, size);
 }
 
-void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size)
+static void *adopt(void *block, size_t size, const void *caller)
 {
-    if (thread->allocating != NULL)
-        return sti_backend_theap_realloc(thread->allocating, block, size);
-    void *moved = make(thread, size);
-    if (moved == NULL)
-        return NULL;
-    size_t before = sti_backend_usable_size(block);
-    memcpy(moved, block, before < size ? before : size);
-    sti_backend_free(block);
-    return moved;
+    int saved_errno = errno;
+    void *copy = sti_allocate(size, caller);
+    if (copy == NULL) /* libc's goes in exchange */
+        copy = sti_allocate_unrefused(0, size);
+    errno = saved_errno;
+    if (copy == NULL)
+        return block;
+    memcpy(copy, block, size);
+    sti_free(block);
+    return copy;
+}
+
+void *sti_adopt(void *block, size_t size, const void *caller)
+{
+    if (block == NULL || sti_thread_metered == NULL || !stint_malloc_is_overridden())
+        return block;
+    stint_mask();
+    block = adopt(block, size != 0 ? size : sti_backend_usable_size(block), caller);
+    stint_unmask();
+    return block;
 }
 
 /* Charge size bytes. */
@@ -126,53 +140,22 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     return block != NULL ? sti_sampling_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
-static void *move(struct sti_thread *thread, void *block, size_t size, enum sti_source source)
+/* Whether the block stays where it is, is a rule of ours, so that the charge does not depend on mimalloc's. */
+void *sti_reallocate_moving(void *block, size_t size, const void *caller)
 {
-    return source == STI_SOURCE_TASK   ? sti_allocate_moved(thread, block, size)
-           : source == STI_SOURCE_LIBC ? sti_libc_heap_realloc(thread, block, size)
-                                       : sti_backend_realloc(block, size);
-}
-
-void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    return move(thread, block, size, sti_meter_source(thread, caller));
-}
-
-void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    enum sti_source source;
-    if (!charge(thread, size, caller, &source))
-        return NULL;
-    void *moved = move(thread, block, size, source);
-    return sti_sampling_made(thread, moved, size, 0, caller);
-}
-
-/* A block that has to move and whose free must not be mimalloc's: while a task that is wiped runs, or since frees are
- * told of. */
-static void *reallocate_and_free(void *block, size_t size, const void *caller)
-{
-    void *moved = sti_allocate(size, caller);
-    if (moved == NULL)
-        return NULL;
-    size_t before = sti_backend_usable_size(block);
-    memcpy(moved, block, before < size ? before : size);
-    sti_free(block);
-    return moved;
-}
-
-void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    if (sti_allocate_fits(block, size))
+    if (sti_process_is_partial())
+        return sti_process_realloc_in_part(block, size);
+    if (block == NULL)
+        return sti_allocate(size, caller);
+    size_t usable = sti_backend_usable_size(block);
+    if (size <= usable && size >= usable / 2 && size > 0)
         return block;
-    if (sti_kept_may_contain(block))
-        sti_kept_forget(block);
-    if (sti_wipe_is_due())
-        return reallocate_and_free(block, size, caller);
-    if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed) && sti_sampling_may_follow(block))
-        return sti_sampling_reallocate(thread, block, size, caller);
-    if (sti_free_is_told())
-        return reallocate_and_free(block, size, caller);
-    return sti_reallocate_plainly(thread, block, size, caller);
+    void *moved = sti_allocate(size, caller);
+    if (STI_LIKELY(moved != NULL)) {
+        memcpy(moved, block, usable < size ? usable : size);
+        sti_free(block);
+    }
+    return moved;
 }
 
 /* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */
@@ -223,14 +206,22 @@ void stint_free(void *block)
     sti_free(block);
 }
 
+size_t sti_allocate_usable_size(const void *block)
+{
+    return sti_process_is_partial() ? sti_process_usable_size_in_part((void *)(uintptr_t)block)
+                                    : sti_backend_usable_size(block);
+}
+
 size_t stint_malloc_usable_size(const void *block)
 {
-    return sti_backend_usable_size(block);
+    return sti_allocate_usable_size(block);
 }
 
 int stint_malloc_trim(size_t pad)
 {
     (void)pad;
+    if (sti_process_is_partial())
+        return 0;
     struct sti_thread *thread = sti_thread_counted;
     sti_thread_counted = NULL;
     sti_give_back();

@@ -34,16 +34,15 @@ void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 
 void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment, size_t size, const void *caller);
-/* Move the block to the innermost scope's memory; its size, charged already, is to be another one. */
-void *sti_allocate_moved(struct sti_thread *thread, void *block, size_t size);
-void *sti_reallocate_charged(struct sti_thread *thread, void *block, size_t size, const void *caller);
-void *sti_reallocate_uncommon(struct sti_thread *thread, void *block, size_t size, const void *caller);
+
+/* realloc of a block in a task, or where a free is not mimalloc's alone. */
+void *sti_reallocate_moving(void *block, size_t size, const void *caller);
 
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
 
-/* realloc, where the free in it is not mimalloc's. */
-void *sti_reallocate_watched(struct sti_thread *thread, void *block, size_t size, const void *caller);
+/* Of a block of whoever made it. */
+size_t sti_allocate_usable_size(const void *block);
 
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
@@ -71,35 +70,15 @@ STI_INLINE void *sti_allocate_zeroed(size_t count, size_t size, const void *call
     return sti_allocate_zeroed_uncommon(thread, total, caller);
 }
 
-/* Does the block stay where it is? A rule of ours, so that the charge does not depend on mimalloc's. */
-STI_INLINE bool sti_allocate_fits(const void *block, size_t size)
-{
-    size_t usable = sti_backend_usable_size(block);
-    return size <= usable && size >= usable / 2 && size > 0;
-}
-
-STI_INLINE void *sti_reallocate_plainly(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    if (STI_LIKELY(thread == NULL))
-        return sti_backend_realloc(block, size);
-    if (block == NULL)
-        return sti_allocate_in_scope(thread, size, caller);
-    if (sti_allocate_fits(block, size))
-        return block;
-    if (STI_LIKELY(thread->allocating != NULL) && STI_LIKELY(sti_meter_charge_fast(thread, sti_meter_rounded(size))))
-        return STI_LIKELY(sti_caller_is_clearly_not_system(caller))
-                   ? sti_backend_theap_realloc(thread->allocating, block, size)
-                   : sti_reallocate_charged(thread, block, size, caller);
-    return sti_reallocate_uncommon(thread, block, size, caller);
-}
-
 STI_INLINE void *sti_reallocate(void *block, size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_counted;
-    if (STI_UNLIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) != STI_BACKEND_FREE) &&
-        block != NULL)
-        return sti_reallocate_watched(thread, block, size, caller);
-    return sti_reallocate_plainly(thread, block, size, caller);
+    if (STI_LIKELY(thread == NULL) &&
+        STI_LIKELY(atomic_load_explicit(&sti_free_function, memory_order_relaxed) == STI_BACKEND_FREE))
+        return sti_backend_realloc(block, size);
+    if (block != NULL)
+        return sti_reallocate_moving(block, size, caller);
+    return thread != NULL ? sti_allocate_in_scope(thread, size, caller) : sti_backend_malloc(size);
 }
 
 STI_INLINE void *sti_reallocate_array(void *block, size_t count, size_t size, const void *caller)
@@ -161,6 +140,11 @@ STI_INLINE char *sti_allocate_copy(const char *string, size_t length, const void
     copy[length] = '\0';
     return memcpy(copy, string, length);
 }
+
+/* A block that libc has made, and hands to the caller to free, becomes the innermost scope's: a copy of so many bytes
+ * takes its place, 0: of all of it, beyond the scope's limits too. Returns what the caller is to have: libc's block
+ * where the system has no memory for a copy, or there is no scope. */
+void *sti_adopt(void *block, size_t size, const void *caller);
 
 /* --- The library's own records that a task makes: tokens, accounts, futures, and what follows these. They come from
  * the process's heap (process.h), as others may have references to them when the task has ended; but they are charged

@@ -16,45 +16,49 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/heap.h"
-#include "shared_budget.h"
 
-/* --- The limit on the whole process. Running tasks look at what the process holds, each at its own sample points.
+/* --- The limit on the whole process.
  *
- * Who finds it too much chooses a victim, unless one has been chosen lately: since says when, 0 if none is on its way
- * out. To change it is a compare-and-swap, so one thread chooses at a time. Before it does, what nobody needs is given
- * back (global.h), and it looks again: what a task committed and others have freed may still lie with an idle worker.
- * The victim finds its flag at its next sample point, which is requested of it (thread.h: flag, then 0 into the limit),
- * and ends; its thread then gives back what the heap held, and clears since. What is published of a task is for the
- * choice only; a figure that is a little old makes it no worse than late. */
+ * One thread at a time looks: at a sample point of its task, or before a pool begins one, the thread that finds the
+ * time of the next look over moves that on, by a compare-and-swap, and reads what the process holds. The next look is
+ * due after 10 ms at most, and before what is left can have been filled.
+ *
+ * A look that finds too much gives back what nobody needs (global.h), and reads again: what a task committed and others
+ * have freed may still lie with an idle worker. If that was not enough, it stops the task that holds most. since says
+ * when that began, 0 if no victim is on its way out. The victim finds its flag at its next sample point, which is
+ * requested of it (thread.h: flag, then 0 into the limit), and ends; its thread then gives back what the heap held, and
+ * clears since. What is published of a task is for the choice only; a figure that is a little old makes it no worse
+ * than late. */
 
-#define SHORTEST_INTERVAL ((size_t)256 << 10)
-#define LONGEST_INTERVAL ((size_t)4 << 20)
-#define INTERVAL_SHIFT 8
+#define LONGEST_INTERVAL_NS UINT64_C(10000000)
+#define SHORTEST_INTERVAL_NS UINT64_C(100000)
+#define FILLED_PER_NS 4 /* bytes: more than several threads write to new pages */
 #define VICTIM_PATIENCE_NS UINT64_C(100000000)
 #define LONGEST_PATIENCE_NS UINT64_C(1000000000)
 #define NEAR_SHIFT 3
 #define GROWTH_SHIFT 6 /* a 64th of the limit more: patience ends */
 
 atomic_size_t sti_global_limit;
-static _Atomic uint64_t times_set;
-
-static _Atomic stint_victim victim_policy;
+static _Atomic uint64_t next_look;
+static atomic_size_t resident; /* at the last one */
 static _Atomic uint64_t since;
-static atomic_size_t seen; /* when the victim was chosen */
+static atomic_size_t seen; /* resident, when the victim was chosen */
 
-static pthread_mutex_t *const report_lock = &sti_quiet_locks[STI_QUIET_GLOBAL].mutex;
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_global_report_fn *report_function;
 static void *report_argument;
 
 int stint_global_set_memory_limit(size_t bytes)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
     int error = bytes != 0 ? sti_resident_begin() : 0;
     if (error != 0)
         return error;
     atomic_store_explicit(&sti_global_limit, bytes, memory_order_seq_cst);
-    atomic_fetch_add_explicit(&times_set, 1, memory_order_seq_cst);
+    atomic_store_explicit(&next_look, 0, memory_order_seq_cst);
     sti_thread_request_samples();
     return 0;
 }
@@ -64,42 +68,29 @@ size_t stint_global_memory_limit(void)
     return atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
 }
 
-int stint_global_set_victim(stint_victim victim)
-{
-    if (victim != STINT_VICTIM_LARGEST && victim != STINT_VICTIM_NEWEST && victim != STINT_VICTIM_SELF)
-        return EINVAL;
-    atomic_store_explicit(&victim_policy, victim, memory_order_relaxed);
-    return 0;
-}
-
 void stint_global_set_report(stint_global_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(report_lock);
+    if (sti_process_is_partial())
+        return;
+    pthread_mutex_lock(&report_lock);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(report_lock);
+    pthread_mutex_unlock(&report_lock);
 }
 
-static bool is_better(const struct sti_thread *thread, const struct sti_thread *best, stint_victim policy)
+static bool holds_more(const struct sti_thread *thread, const struct sti_thread *other)
 {
-    if (best == NULL)
-        return true;
-    if (policy == STINT_VICTIM_NEWEST)
-        return atomic_load_explicit(&thread->started, memory_order_relaxed) >
-               atomic_load_explicit(&best->started, memory_order_relaxed);
     return atomic_load_explicit(&thread->held, memory_order_relaxed) >
-           atomic_load_explicit(&best->held, memory_order_relaxed);
+           atomic_load_explicit(&other->held, memory_order_relaxed);
 }
 
-static struct sti_thread *choose(struct sti_thread *self)
+static struct sti_thread *largest(void)
 {
-    stint_victim policy = atomic_load_explicit(&victim_policy, memory_order_relaxed);
-    if (policy == STINT_VICTIM_SELF)
-        return self;
     struct sti_thread *best = NULL;
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         bool runs = atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
-        if (runs && !atomic_load_explicit(&thread->sacrificed, memory_order_relaxed) && is_better(thread, best, policy))
+        if (runs && !atomic_load_explicit(&thread->sacrificed, memory_order_relaxed) &&
+            (best == NULL || holds_more(thread, best)))
             best = thread;
     }
     return best;
@@ -112,66 +103,67 @@ static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
     return since_ns < (grows ? VICTIM_PATIENCE_NS : LONGEST_PATIENCE_NS);
 }
 
-/* Another has come first, or there is nothing to choose for any more. */
-static bool has_room_now(uint64_t before, uint64_t now, size_t *held, size_t limit)
+static void stop(struct sti_thread *victim)
 {
-    if (!atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
-        return true;
-    atomic_store_explicit(&seen, *held, memory_order_relaxed);
-    sti_give_back_all();
-    *held = sti_resident();
-    if (*held <= limit)
-        atomic_store_explicit(&since, 0, memory_order_relaxed);
-    return *held <= limit;
-}
-
-static void stop(struct sti_thread *victim, size_t held)
-{
-    atomic_store_explicit(&seen, held, memory_order_relaxed);
     atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
     sti_thread_request_sample(victim);
     sti_watch_wake(); /* it may be asleep */
 }
 
-/* After how many bytes to look again. */
-static uint64_t look(struct sti_thread *thread)
+static void make_room(uint64_t now, size_t held, size_t limit)
 {
-    size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
-    size_t interval = limit >> INTERVAL_SHIFT;
-    interval = interval < SHORTEST_INTERVAL  ? SHORTEST_INTERVAL
-               : interval > LONGEST_INTERVAL ? LONGEST_INTERVAL
-                                             : interval;
-    size_t held = limit != 0 ? sti_resident() : 0;
-    if (held <= limit)
-        return interval;
-    uint64_t now = sti_clock_now();
     uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
-    if ((before != 0 && is_waited_for(now - before, held, limit)) || has_room_now(before, now, &held, limit))
-        return interval;
-    const struct sti_share *share = sti_group_member(thread->scope);
-    struct sti_thread *victim = choose(share != NULL ? share->group->thread : thread);
+    if ((before != 0 && is_waited_for(now - before, held, limit)) ||
+        !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&seen, held, memory_order_relaxed);
+    sti_give_back_all();
+    held = sti_resident();
+    atomic_store_explicit(&seen, held, memory_order_relaxed);
+    struct sti_thread *victim = held > limit ? largest() : NULL;
     if (victim != NULL)
-        stop(victim, held);
-    return interval;
+        stop(victim);
+    else
+        atomic_store_explicit(&since, 0, memory_order_relaxed);
 }
 
-/* A limit that is new to the thread is looked at at once. The next look counts from what has been charged: what is
- * asked for now may be refused. And no thread is cancelled in the midst of a malloc. */
-void sti_global_look(struct sti_thread *thread, uint64_t after)
+static uint64_t until_next_look(size_t held, size_t limit)
 {
-    uint64_t times = atomic_load_explicit(&times_set, memory_order_relaxed);
-    if (after <= thread->global_check && times == thread->global_times_set)
-        return;
-    thread->global_times_set = times;
+    uint64_t ns = held < limit ? (limit - held) / FILLED_PER_NS : 0;
+    return ns < SHORTEST_INTERVAL_NS ? SHORTEST_INTERVAL_NS : ns > LONGEST_INTERVAL_NS ? LONGEST_INTERVAL_NS : ns;
+}
+
+/* No thread is cancelled in the midst of a malloc. */
+static void look(uint64_t now)
+{
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    thread->global_check = thread->used + look(thread);
+    size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+    size_t held = sti_resident();
+    uint64_t due = now + LONGEST_INTERVAL_NS; /* unless another limit has been set meanwhile */
+    atomic_store_explicit(&resident, held, memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&next_look, &due, now + until_next_look(held, limit), memory_order_relaxed,
+                                            memory_order_relaxed);
+    if (limit != 0 && held > limit)
+        make_room(now, held, limit);
     sti_thread_set_cancellation(cancellation);
+}
+
+void sti_global_look(void)
+{
+    uint64_t now = sti_clock_now();
+    uint64_t due = atomic_load_explicit(&next_look, memory_order_relaxed);
+    if (now >= due && atomic_compare_exchange_strong_explicit(&next_look, &due, now + LONGEST_INTERVAL_NS,
+                                                              memory_order_relaxed, memory_order_relaxed))
+        look(now);
 }
 
 bool sti_global_is_near(void)
 {
     size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
-    if (limit == 0 || sti_resident() <= limit - (limit >> NEAR_SHIFT))
+    if (limit == 0)
+        return false;
+    sti_global_look();
+    if (atomic_load_explicit(&resident, memory_order_relaxed) <= limit - (limit >> NEAR_SHIFT))
         return false;
     const struct sti_thread *thread = sti_thread_first();
     while (thread != NULL && atomic_load_explicit(&thread->started, memory_order_relaxed) == 0)
@@ -189,10 +181,10 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 
 static void report(size_t held, const char *task)
 {
-    pthread_mutex_lock(report_lock);
+    pthread_mutex_lock(&report_lock);
     stint_global_report_fn *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(report_lock);
+    pthread_mutex_unlock(&report_lock);
     if (function == NULL)
         return;
     stint_global_event event = {
@@ -201,7 +193,7 @@ static void report(size_t held, const char *task)
         .task = task,
         .held = held,
     };
-    STI_BOUNDARY_CALLBACK("report", function, &event, argument, NULL);
+    STI_BOUNDARY_CALLBACK(function, &event, argument, NULL);
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
@@ -216,14 +208,12 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
     report(held, task);
 }
 
-/* --- Giving back what nobody needs. The state is one word: the number of the round, and how many have not
- * answered yet. An answer to a round that is over changes nothing. */
+/* --- Giving back what nobody needs. --- */
 
 #define ANSWER_PATIENCE_NS UINT64_C(1000000000)
 #define ANSWER_NAP_NS 50000
-#define ROUND_SHIFT 32
 
-static _Atomic uint64_t state;
+static atomic_uint unanswered; /* so many of the idle have been asked and have not answered */
 static atomic_bool under_way;
 static sti_give_back_wake *wake_idle; /* set when the library is loaded */
 
@@ -256,48 +246,25 @@ void sti_rolled_back_much(size_t bytes)
 
 void sti_give_back_count(void)
 {
-    atomic_fetch_add_explicit(&state, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&unanswered, 1, memory_order_relaxed);
 }
 
-void sti_give_back_answer(uint32_t round)
+/* release, and acquire where answers are awaited: what has been given back is so for the thread that reads again. */
+void sti_give_back_answer(void)
 {
-    uint64_t round_seen = atomic_load_explicit(&state, memory_order_relaxed);
-    while (round_seen >> ROUND_SHIFT == round &&
-           !atomic_compare_exchange_weak_explicit(&state, &round_seen, round_seen - 1, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
+    atomic_fetch_sub_explicit(&unanswered, 1, memory_order_release);
 }
 
-static bool all_have_answered(void)
-{
-    return (uint32_t)atomic_load_explicit(&state, memory_order_acquire) == 0;
-}
-
-static void await_answers(void)
-{
-    uint64_t end = sti_clock_now() + ANSWER_PATIENCE_NS;
-    while (!all_have_answered() && sti_clock_now() < end)
-        sti_thread_nap(ANSWER_NAP_NS);
-}
-
-bool sti_give_back_all(void)
+void sti_give_back_all(void)
 {
     if (atomic_exchange_explicit(&under_way, true, memory_order_acquire))
-        return false;
-    /* 0 is no round. */
-    uint32_t round = (uint32_t)(atomic_load_explicit(&state, memory_order_relaxed) >> ROUND_SHIFT) + 1;
-    round += round == 0;
-    atomic_store_explicit(&state, (uint64_t)round << ROUND_SHIFT, memory_order_relaxed);
+        return;
     if (wake_idle != NULL)
-        wake_idle(round);
+        wake_idle();
     sti_give_back();
-    await_answers();
+    uint64_t end = sti_clock_now() + ANSWER_PATIENCE_NS;
+    while (atomic_load_explicit(&unanswered, memory_order_acquire) != 0 && sti_clock_now() < end)
+        sti_thread_nap(ANSWER_NAP_NS);
+    atomic_store_explicit(&next_look, 0, memory_order_relaxed); /* what was read before is too much */
     atomic_store_explicit(&under_way, false, memory_order_release);
-    return true;
-}
-
-/* The round of a thread that the child does not have. */
-STI_FORK_HANDLER void sti_global_in_child(void)
-{
-    STI_SET_IN_CHILD(under_way, false);
 }

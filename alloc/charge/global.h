@@ -23,8 +23,8 @@ static inline bool sti_global_is_limited(void)
     return __builtin_expect(atomic_load_explicit(&sti_global_limit, memory_order_relaxed) != 0, 0);
 }
 
-/* Calling thread, in a sample point that would take its used so far: look if it is time. */
-void sti_global_look(struct sti_thread *thread, uint64_t after);
+/* Calling thread, in a sample point while there is a limit: look if it is time. */
+void sti_global_look(void);
 
 /* Any thread: whether the process holds more than seven eighths of its limit while some task runs. */
 bool sti_global_is_near(void);
@@ -38,9 +38,9 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
  * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads
  * that sleep with nothing to do are woken for it.
  *
- * A round: the caller draws up its number, wakes the idle ones (through whoever lends threads to tasks, who knows them)
- * and waits until each of them has answered: that it has given back, or that it has found work instead. For a second
- * at most, since the system may not let one run. */
+ * The caller wakes the idle ones (through whoever lends threads to tasks, who knows them) and waits until each that has
+ * been asked has answered: that it has given back, or that it has found work instead. For a second at most, since the
+ * system may not let one run. */
 
 /* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
 bool sti_give_back(void);
@@ -57,18 +57,15 @@ static inline void sti_rolled_back(size_t bytes)
 }
 
 /* What sti_give_back gives, and that of the threads that are idle. Some milliseconds, or what it takes to give so much
- * back. Any thread. False: one such round is under way already. */
-bool sti_give_back_all(void);
+ * back. Any thread; nothing where another thread does it at this moment. */
+void sti_give_back_all(void);
 
-/* Wake idle threads: each is counted, then told the round. */
-typedef void sti_give_back_wake(uint32_t round);
+/* Wake idle threads: each is counted, then asked. */
+typedef void sti_give_back_wake(void);
 void sti_give_back_listen(sti_give_back_wake *wake);
 void sti_give_back_count(void);
 
-/* One of those who were told of the round has given back, or is not idle any more. */
-void sti_give_back_answer(uint32_t round);
-
-/* In the child of a fork(2). */
-void sti_global_in_child(void);
+/* One of those who were asked has given back, or is not idle any more. */
+void sti_give_back_answer(void);
 
 #endif

@@ -33,7 +33,7 @@
  * ever seen. That slack grows with what the scope was charged, so that a task which goes on and on at one level is
  * measured ever more rarely: the walks were what a malloc in a task cost most.
  *
- * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 128 KiB, so the
+ * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 112 KiB, so the
  * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
  *
  * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it
@@ -51,7 +51,7 @@
 #define PEAK_SHIFT 3
 #define PEAK_SLACK_SHIFT 4 /* a 16th of what was charged */
 #define LARGEST_PEAK_SLACK ((uint64_t)1 << 20)
-#define LONGEST_INTERVAL ((uint64_t)128 << 10)
+#define LONGEST_INTERVAL ((uint64_t)112 << 10) /* with a growth of shared_budget.c's its blocks hold 160 KiB */
 #define LARGE ((uint64_t)128 << 10)
 #define LARGEST_ROUNDED ((uint64_t)16 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
@@ -88,9 +88,7 @@ static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
 {
     uint64_t floor = max(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
     uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
-    if (scope->share != NULL)
-        slack = scope->share->slack;
-    return chargeable(max(slack, floor));
+    return chargeable(scope->share != NULL ? floor : max(slack, floor));
 }
 
 void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
@@ -135,7 +133,6 @@ void sti_meter_end(struct sti_thread *thread)
         uint64_t charged = thread->used - scope->begin;
         if (thread->sampling.next != UINT64_MAX)
             thread->sampling.next -= charged;
-        thread->global_check -= min(charged, thread->global_check);
         thread->used = scope->begin;
     }
     thread->memory_check = scope->below_memory_check;
@@ -243,15 +240,13 @@ static struct passed measure_collected(struct sti_thread *thread, size_t wanted)
     return measure(thread, wanted);
 }
 
-/* As long as what the task's other threads may hold could be less. */
+/* What the task's other threads hold could be less than is known. */
 static struct passed measure_with_others(struct sti_thread *thread, size_t wanted, struct passed passed)
 {
-    struct sti_share *share = passed.scope->share;
-    sti_group_begin_wait(share);
-    for (unsigned round = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && sti_group_await_others(share, round, wanted);
-         round++)
-        passed = measure_collected(thread, wanted);
-    sti_group_end_wait(share);
+    struct sti_group *group = passed.scope->share->group;
+    sti_group_ask_others(group);
+    for (unsigned turn = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && sti_group_let_others_run(group, turn); turn++)
+        passed = measure(thread, wanted);
     return passed;
 }
 
@@ -263,8 +258,6 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
     if ((share == NULL || !sti_group_is_asked(share)) && (passed = measure(thread, wanted)).scope == NULL)
         return passed;
     passed = measure_collected(thread, wanted);
-    if (passed.scope != NULL && sti_group_measure_left(thread->scope))
-        passed = measure(thread, wanted);
     if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
         passed = measure_with_others(thread, wanted, passed);
     return passed;
@@ -359,8 +352,6 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
         if (scope->account != NULL)
             limit = min(limit, scope->granted_end);
     }
-    if (sti_global_is_limited())
-        limit = min(limit, thread->global_check);
     return min(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
 
@@ -375,10 +366,9 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
 {
     struct sti_scope *scope = thread->scope;
     if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
-        scope->met.again = false;
         sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
         sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
-    } else if (sti_interrupt_deliver(thread)) {
+    } else if (sti_interrupt_deliver_allocating(thread)) {
         return false;
     }
     if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {
@@ -446,7 +436,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
     if (beyond > 0)
         bring_memory_checks_nearer(thread, beyond);
     if (sti_global_is_limited())
-        sti_global_look(thread, asked->after);
+        sti_global_look();
 }
 
 /* And at what others have set: first the new limit is stored, then the flags are read (thread.h). */

@@ -39,7 +39,7 @@ static inline enum sti_source sti_meter_source(const struct sti_thread *thread, 
 {
     if (sti_meter_is_kept_block(thread, caller))
         return STI_SOURCE_PROCESS;
-    return sti_caller_is_libc(caller) && !sti_handed_over(caller) ? STI_SOURCE_LIBC : STI_SOURCE_TASK;
+    return sti_caller_is_libc(caller) ? STI_SOURCE_LIBC : STI_SOURCE_TASK;
 }
 
 /* The innermost scope's blocks come from this heap from now on; NULL: from the nursery, or wherever is decided when it
@@ -62,13 +62,23 @@ static inline uint64_t sti_meter_rounded(size_t size)
     return (size + (size == 0) + 15) & ~(uint64_t)15;
 }
 
+/* Compilers load an atomic before they compare it, which is an instruction more. */
+static inline bool sti_meter_is_beyond(const struct sti_thread *thread, uint64_t used)
+{
+#if defined(__x86_64__)
+    bool beyond;
+    __asm__("cmpq %2, %1" : "=@cca"(beyond) : "r"(used), "m"(thread->limit));
+    return beyond;
+#else
+    return used > atomic_load_explicit(&thread->limit, memory_order_relaxed);
+#endif
+}
+
 /* Charge unless this is a sample point. */
 static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t charge)
 {
     uint64_t after;
-    if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) ||
-                             after > atomic_load_explicit(&thread->limit, memory_order_relaxed),
-                         0))
+    if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) || sti_meter_is_beyond(thread, after), 0))
         return false;
     thread->used = after;
     return true;
@@ -79,8 +89,7 @@ static inline bool sti_meter_charge_small(struct sti_thread *thread, size_t size
 {
     uint64_t last = (size - 1) | 15; /* byte of the block, rounded */
     uint64_t after = thread->used + last + 1;
-    if (__builtin_expect(last >= thread->small, 0) ||
-        __builtin_expect(after > atomic_load_explicit(&thread->limit, memory_order_relaxed), 0))
+    if (__builtin_expect(last >= thread->small, 0) || __builtin_expect(sti_meter_is_beyond(thread, after), 0))
         return false;
     thread->used = after;
     return true;

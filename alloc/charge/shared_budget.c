@@ -141,35 +141,28 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
 /* --- What the shares of a group hold together, against the memory limit of their task. Thread of the share.
  *
  * A heap can be measured by its own thread only. So each share publishes two numbers. held: what it held when it was
- * measured last, with the block that it was measured for. estimate: that, and what it has been charged since, which its
+ * measured last, with the block that it was measured for. bound: that, and what it has been charged since, which its
  * frees may have made too high; it grows at every sample point, so it is never too low by more than what is charged
- * between two of them. While the sum of the estimates is within the limit, so is what is held. When a share finds it
- * beyond, it is measured, if it has been charged a floor since the last time (the one that a single thread has too, for
- * the same reason); and when the sum is still too high, the others are asked: those that allocate find at their next
- * sample point, which is requested of it, that they are to be measured, those that wait for a subtask or keep heaps and
- * have nothing to do are woken (subtask.h). The one that asks waits until all have answered and hold too much,
- * and no longer than 25 milliseconds; then the limit is passed. While one waits, the others are measured whenever they
- * have been charged a floor, so that no estimate grows meanwhile; and when all have answered and it is their estimates
- * that are too high, they are asked again. For the shares of threads that have ended nobody answers: the one that asks,
- * before it does, takes each for a moment, as such a thread that begins would (share.c), and measures what is mapped
- * there, and which heaps have a page left.
+ * between two of them, and it is measured anew whenever it has grown by a floor (the one that a single thread has too).
+ * While the sum of the bounds is within the limit, so is what is held.
  *
- * So the limit is passed by at most a floor, and what is charged between two sample points, for each share. And a task
- * is stopped below it only if one of its threads has freed much and now computes without allocating, for longer than
- * that.
+ * A share that finds the sum beyond is measured. If the sum is still too high it asks the others: those that allocate
+ * find at their next sample point, which is requested of it, that they are to be measured; those that wait for a
+ * subtask, or keep heaps and have nothing to do, are woken (subtask.h). The one that has asked lets others run for some
+ * turns, and looks at the sum after each. Then the limit is passed. Nobody waits for an answer: a thread that computes
+ * gives none.
+ *
+ * So the limit is passed by at most what is charged between two sample points, and before a share that finds the sum
+ * beyond is measured: 160 KiB for each share. And a task may be stopped below it by what each of its threads has freed
+ * since it was measured: a floor, or all that it had where it allocates nothing any more.
  *
  * Each number is one counter, and nothing is published through it: relaxed. asked is stored before the requests for
  * samples, and read once more in a sample point when the next one has its place: seq_cst both, as any flag (thread.h).
- * A share reads it before it is measured (acquire: it sees what was freed before that was asked), and answers when the
- * numbers are there (release); who has asked reads the answers (acquire), and then the sums. */
+ * A share reads it before it is measured (acquire: it sees what was freed before that was asked). */
 
-#define SMALLEST_FLOOR ((size_t)64 << 10)
-#define FLOOR_SHIFT 7 /* and a 128th of the limit */
+#define SMALLEST_GROWTH ((uint64_t)16 << 10)
 #define LARGEST_SIZE ((size_t)1 << 47)
-#define SHORT_WAITS 64
-#define LONG_WAITS 20
-#define LONG_WAIT_NS 50000 /* twice as long each time, */
-#define LONGEST_SHIFT 5    /* so often: 25 milliseconds in all */
+#define TURNS 64
 
 static size_t publish(atomic_size_t *sum, size_t *part, size_t now)
 {
@@ -189,12 +182,7 @@ static void raise_peak(struct sti_group *group, size_t held)
 static void publish_both(struct sti_share *share, size_t held)
 {
     publish(&share->group->held, &share->held, held);
-    publish(&share->group->estimate, &share->estimate, held);
-}
-
-static void answer(struct sti_share *share)
-{
-    atomic_store_explicit(&share->answered, share->asked, memory_order_release);
+    publish(&share->group->bound, &share->bound, held);
 }
 
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
@@ -203,30 +191,26 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
     bool possible = wanted <= LARGEST_SIZE;
     share->wanted = possible ? wanted : 0;
     share->measured_at = share->thread->used + share->wanted;
-    held += share->wanted + share->fixed;
+    held += share->wanted;
     size_t all_held = publish(&group->held, &share->held, held);
-    size_t all = publish(&group->estimate, &share->estimate, held);
-    answer(share);
+    size_t all = publish(&group->bound, &share->bound, held);
     if (group->memory_limit != 0 && (!possible || all > group->memory_limit)) {
         sti_group_hold_no_more(share);
         return false;
     }
     raise_peak(group, all_held);
-    share->slack = group->memory_limit != 0 ? (group->memory_limit - all) / 2 : 0;
     return true;
 }
 
 void sti_group_hold_no_more(struct sti_share *share)
 {
     publish_both(share, share->held - share->wanted);
-    share->slack = 0;
     share->wanted = 0;
 }
 
 bool sti_group_is_asked(const struct sti_share *share)
 {
-    return atomic_load_explicit(&share->answered, memory_order_relaxed) !=
-           atomic_load_explicit(&share->group->asked, memory_order_seq_cst);
+    return share->asked != atomic_load_explicit(&share->group->asked, memory_order_seq_cst);
 }
 
 bool sti_group_must_measure(struct sti_share *share, uint64_t after)
@@ -235,16 +219,12 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after)
     share->wanted = 0; /* it has been made, or given up */
     if (group->memory_limit == 0)
         return false;
-    size_t part = group->memory_limit >> FLOOR_SHIFT;
-    size_t floor = part > SMALLEST_FLOOR ? part : SMALLEST_FLOOR;
     uint64_t charged = after > share->measured_at ? after - share->measured_at : 0;
-    size_t grown = charged + charged / 4;
-    size_t all = publish(&group->estimate, &share->estimate, share->held + grown);
-    bool counts = all > group->memory_limit || atomic_load_explicit(&group->waiting, memory_order_relaxed) > 0;
-    return sti_group_is_asked(share) || (counts && grown >= floor);
+    size_t all = publish(&group->bound, &share->bound, share->held + charged + charged / 4);
+    return sti_group_is_asked(share) || (all > group->memory_limit && charged >= SMALLEST_GROWTH);
 }
 
-static void ask(struct sti_group *group)
+void sti_group_ask_others(struct sti_group *group)
 {
     atomic_fetch_add_explicit(&group->asked, 1, memory_order_seq_cst);
     atomic_store_explicit(&group->thread->limit, 0, memory_order_seq_cst);
@@ -256,84 +236,12 @@ static void ask(struct sti_group *group)
     }
 }
 
-/* No more stays reserved for what was left than that. */
-static void release_account(struct sti_share *share, const struct sti_scope *scope)
+bool sti_group_let_others_run(struct sti_group *group, unsigned turn)
 {
-    uint64_t before = share->account_reserved;
-    if (share->held >= before)
-        return;
-    share->account_reserved = share->held;
-    sti_account_reserve(scope->account, scope->charged, before, share->account_reserved);
-    atomic_fetch_sub_explicit(&share->group->account_reserved, before - share->account_reserved, memory_order_relaxed);
-}
-
-bool sti_group_measure_left(const struct sti_scope *innermost)
-{
-    const struct sti_scope *scope = innermost;
-    while (scope->outer != NULL)
-        scope = scope->outer;
-    if (scope->share == NULL || !atomic_load_explicit(&scope->share->group->has_threads, memory_order_relaxed))
+    if (turn >= TURNS || sti_group_tripped(group) != STINT_REASON_NONE)
         return false;
-    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (!sti_share_change_state(share, STI_SHARE_ORPHANED, STI_SHARE_OPEN))
-            continue;
-        publish_both(share, sti_heap_list_left(share->heaps) + sti_mapped_held(share->mapped));
-        release_account(share, scope);
-        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
-    }
+    sched_yield();
     return true;
-}
-
-static bool has_answered(const struct sti_share *share)
-{
-    return atomic_load_explicit(&share->state, memory_order_acquire) != STI_SHARE_OPEN ||
-           atomic_load_explicit(&share->answered, memory_order_acquire) ==
-               atomic_load_explicit(&share->group->asked, memory_order_relaxed);
-}
-
-static bool have_others_answered(const struct sti_share *asking)
-{
-    const struct sti_share *share = atomic_load_explicit(&asking->group->shares, memory_order_acquire);
-    while (share != NULL && (share == asking || has_answered(share)))
-        share = share->next;
-    return share == NULL && (asking == asking->group->own || has_answered(asking->group->own));
-}
-
-static bool is_surely_passed(const struct sti_group *group, size_t wanted)
-{
-    size_t held = atomic_load_explicit(&group->held, memory_order_relaxed);
-    return wanted > LARGEST_SIZE || held + wanted > group->memory_limit;
-}
-
-void sti_group_begin_wait(struct sti_share *share)
-{
-    atomic_fetch_add_explicit(&share->group->waiting, 1, memory_order_relaxed);
-    ask(share->group);
-}
-
-bool sti_group_await_others(const struct sti_share *share, unsigned round, size_t wanted)
-{
-    struct sti_group *group = share->group;
-    if (round >= SHORT_WAITS + LONG_WAITS || sti_group_tripped(group) != STINT_REASON_NONE)
-        return false;
-    if (have_others_answered(share)) {
-        if (is_surely_passed(group, wanted))
-            return false;
-        ask(group);
-    }
-    if (round < SHORT_WAITS) {
-        sched_yield();
-    } else {
-        unsigned shift = round - SHORT_WAITS;
-        sti_thread_nap((long)LONG_WAIT_NS << (shift < LONGEST_SHIFT ? shift : LONGEST_SHIFT));
-    }
-    return true;
-}
-
-void sti_group_end_wait(struct sti_share *share)
-{
-    atomic_fetch_sub_explicit(&share->group->waiting, 1, memory_order_relaxed);
 }
 
 void sti_group_answer_idle(struct sti_share *share)
@@ -342,7 +250,6 @@ void sti_group_answer_idle(struct sti_share *share)
         return;
     sti_group_note_asked(share);
     publish_both(share, sti_heap_list_held(share->heaps) + sti_mapped_held(share->mapped));
-    answer(share);
 }
 
 /* The next sample point measures again, and places the one after. */

@@ -24,21 +24,12 @@
 #include "alloc/interrupt/interrupt.h"
 
 struct sti_group;
-struct sti_handle;
+struct sti_undo;
 
-/* Explained in scope/share.c. */
-enum sti_share_state {
-    STI_SHARE_OPEN,
-    STI_SHARE_COMMITTED,
-    STI_SHARE_ROLLED_BACK,
-    STI_SHARE_ABANDONED,
-    STI_SHARE_ORPHANED,
-};
-
-/* Its thread only, but for the state; and whoever has taken it, once it is orphaned. */
+/* Its thread only, until the task's thread has it in the mail: scope/share.c. */
 struct sti_share {
     struct sti_group *group;
-    _Atomic(struct sti_thread *) thread;
+    struct sti_thread *thread;
     struct sti_share *next;           /* of the group; set once */
     struct sti_share *next_of_thread; /* that the thread keeps */
     struct sti_share *next_of_mail;
@@ -47,27 +38,17 @@ struct sti_share {
     uint64_t used;             /* what the group knows that it has charged */
     size_t held;               /* and held when it was measured last, */
     size_t wanted;             /* with a block that may not have been made yet, */
-    size_t estimate;           /* and may hold now */
-    size_t slack;              /* bytes that it may come to hold before it should be measured again */
+    size_t bound;              /* and may hold now at most */
     uint64_t measured_at;      /* the thread's used */
-    unsigned asked;            /* the group's, before it was measured, */
-    atomic_uint answered;      /* and when that has been published */
-    size_t fixed;              /* of what it holds: what a thread of the task's takes by itself */
+    unsigned asked;            /* the group's, before it was measured */
     uint64_t account_reserved; /* for its heaps while nothing runs here */
     bool runs;                 /* a stolen subtask */
-    bool is_threads;           /* of a thread that the task has started (scope/joined_thread.h) */
-    _Atomic int state;
-    uint64_t forks;   /* that led to the process when the thread took it: rollback/free.h */
-    const char *task; /* its name: behind the share, as it outlives the task; may be NULL */
+    bool commits;              /* what was decided */
 };
 
 struct sti_group {
-    /* Set when it is made; the task's, valid while its scope is open. What the scope was opened by lies on its thread's
-     * stack, which is another's in the child of a fork(2) that is made on one of its other threads: so it is copied,
-     * and the task's name, which may lie there too, behind the group. */
-    const struct sti_scope_request *request;
-    struct sti_scope_request copy;
-    stint_options options;
+    const struct sti_scope_request *request; /* of the task's own scope, while that is open */
+    const char *task;                        /* its name: behind the group, as shares outlive the task; may be NULL */
     struct sti_thread *thread;
     struct sti_share *own;
     uint64_t deadline;
@@ -76,12 +57,8 @@ struct sti_group {
 
     atomic_uint references; /* the scope's and one of each share on the list */
     _Atomic(struct sti_share *) shares;
-    struct sti_handle *handles; /* that stolen subtasks which have ended left open */
+    struct sti_undo *undo; /* what stolen subtasks which have ended left to do: rollback/undo.h */
     struct sti_shared_interrupt interrupt;
-    atomic_bool has_threads; /* of its own: scope/joined_thread.h, */
-    atomic_bool is_over;     /* and nothing else any more; with that room's lock, */
-    int thrown_error;        /* what one of them threw first; 0: none has */
-    char thrown[STINT_MESSAGE_SIZE];
 
     /* What shared_budget.c explains. */
     _Alignas(64) _Atomic uint64_t used;
@@ -89,24 +66,16 @@ struct sti_group {
 
     /* What shared_budget.c explains. */
     _Alignas(64) atomic_size_t held;
-    atomic_size_t estimate;
+    atomic_size_t bound;
     atomic_size_t peak;
     atomic_uint asked;
-    atomic_uint waiting;
 
     /* Sums of what shares that have ended had. */
     _Atomic uint64_t account_reserved;
     _Atomic uint64_t samples;
     _Atomic uint64_t deferred;
     _Atomic uint64_t cpu; /* nanoseconds, where they are limited */
-    _Atomic uint64_t kept;
 };
-
-static inline bool sti_share_change_state(struct sti_share *share, int from, int to)
-{
-    return atomic_compare_exchange_strong_explicit(&share->state, &from, to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-}
 
 /* --- Interrupts. Any thread of the group. --- */
 
@@ -135,7 +104,7 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
 
 /* --- The memory limit. Thread of the share. --- */
 
-/* The share is about to be measured, and that has answered, once it is published, what has been asked until now. */
+/* The share is about to be measured, as it has been asked to until now. */
 static inline void sti_group_note_asked(struct sti_share *share)
 {
     share->asked = atomic_load_explicit(&share->group->asked, memory_order_acquire);
@@ -151,16 +120,10 @@ void sti_group_hold_no_more(struct sti_share *share);
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */
 bool sti_group_must_measure(struct sti_share *share, uint64_t after);
 
-/* A limit is about to be called passed, the task's or its account's: measure what threads that have ended left to the
- * task of the calling thread's innermost scope. False: there were none. */
-bool sti_group_measure_left(const struct sti_scope *innermost);
-
-/* The limit is about to be called passed, by a share that wants so much more: in between, wait for a moment for the
- * others, which are asked to be measured; then the share is measured again. False: it is passed, or that has been
- * enough. */
-void sti_group_begin_wait(struct sti_share *share);
-bool sti_group_await_others(const struct sti_share *share, unsigned round, size_t wanted);
-void sti_group_end_wait(struct sti_share *share);
+/* The limit is about to be called passed: have the others measured; then let them run for a turn, after which the share
+ * looks again. False: that has been enough. */
+void sti_group_ask_others(struct sti_group *group);
+bool sti_group_let_others_run(struct sti_group *group, unsigned turn);
 
 /* Whether another has asked it to be measured, and it has not been. */
 bool sti_group_is_asked(const struct sti_share *share);

@@ -21,9 +21,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "cxx.h"
-#include "fault.h"
 #include "left_frames.h"
-#include "stack.h"
 
 /* --- What the task's code holds. Thread of the scope only. --- */
 
@@ -38,13 +36,6 @@ static bool forget(struct sti_holds *holds, const volatile void *object)
         }
     }
     return false;
-}
-
-void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object)
-{
-    struct sti_scope *scope = innermost;
-    while (scope != NULL && !forget(&scope->holds, object))
-        scope = scope->below;
 }
 
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
@@ -106,8 +97,6 @@ void sti_hold_release_lock_by_name(const volatile void *lock)
 {
     sti_hold_locks++;
     struct sti_scope *scope = innermost_scope();
-    if (sti_stack_is_spent())
-        sti_fault_ask_at_return();
     if (scope != NULL && sti_scope_release_hold(scope, lock))
         return;
     if (sti_hold_locks < 0 && sti_hold_locks > STI_HOLD_NAMED)
@@ -184,7 +173,6 @@ bool sti_rules_hold(const struct sti_holds *holds)
         [STI_HOLD_LOCK] = STI_RULE_LOCK,
         [STI_HOLD_ONCE] = STI_RULE_ONCE,
         [STI_HOLD_STATIC] = STI_RULE_STATIC,
-        [STI_HOLD_SEMAPHORE] = STI_RULE_SEMAPHORE,
     };
     if (sti_rules_off == 0)
         return sti_hold_any(holds);
@@ -295,7 +283,6 @@ static stint_deferral of_holds(const struct sti_holds *holds)
         [STI_HOLD_LOCK] = STINT_DEFERRAL_LOCK,
         [STI_HOLD_ONCE] = STINT_DEFERRAL_ONCE,
         [STI_HOLD_STATIC] = STINT_DEFERRAL_STATIC,
-        [STI_HOLD_SEMAPHORE] = STINT_DEFERRAL_LOCK,
     };
     if (!sti_rules_hold(holds))
         return STINT_DEFERRAL_NONE;
@@ -327,11 +314,8 @@ stint_deferral sti_deferral_of(const struct sti_scope *innermost)
     return deferral;
 }
 
-void sti_deferral_note(struct sti_thread *thread)
+void sti_deferral_note(struct sti_thread *thread, stint_deferral deferral)
 {
-    stint_deferral deferral = sti_deferral_of(thread->scope);
-    if (deferral == STINT_DEFERRAL_NONE)
-        deferral = STINT_DEFERRAL_FRAME;
     sti_deferral_count(thread, deferral);
     atomic_store_explicit(&thread->deferral, (int)deferral, memory_order_relaxed);
     STI_PROBE2(deferred, thread->scope, deferral);

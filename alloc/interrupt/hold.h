@@ -40,7 +40,6 @@ enum sti_hold_kind {
     STI_HOLD_LOCK,
     STI_HOLD_ONCE,
     STI_HOLD_STATIC,
-    STI_HOLD_SEMAPHORE,
     STI_HOLD_KINDS = 3,
 };
 
@@ -73,9 +72,6 @@ static inline bool sti_hold_release_newest(struct sti_holds *holds, const volati
 
 /* Any other, of the scope or of one below it. False: none of them holds it. */
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object);
-
-/* One that is on a list by its name, or none. Safe in signal handlers that find no hold half taken. */
-void sti_hold_release_named(struct sti_scope *innermost, const volatile void *object);
 
 /* The same for locks, which are on no scope's list as long as they are counted. */
 void sti_hold_take_lock_by_name(const volatile void *lock);
@@ -185,7 +181,7 @@ static inline void sti_deferral_count(struct sti_thread *thread, stint_deferral 
 }
 
 /* The same, and note why, for whoever asks. */
-void sti_deferral_note(struct sti_thread *thread);
+void sti_deferral_note(struct sti_thread *thread, stint_deferral deferral);
 
 /* What was noted last in the task that the thread runs. Any thread. */
 stint_deferral sti_deferral_noted(const struct sti_thread *thread);

@@ -21,10 +21,6 @@ struct sti_scope;
 /* Have the watch look after the scope until it ends. 0 or an errno value. */
 int sti_hook_watch_scope(struct sti_scope *scope);
 
-/* Whether the scope is to be interrupted: STI_WATCH_AGAIN; otherwise when that has to be asked again at the latest. Any
- * thread, while the scope is open and, by what its own thread waits for, stays so. */
-uint64_t sti_hook_next_look(const struct sti_scope *innermost, uint64_t now);
-
 /* The scope is being watched; a token may have been set just before. */
 void sti_hook_wake_if_flagged(const struct sti_scope *scope);
 
@@ -37,9 +33,6 @@ void sti_hook_drop(struct sti_scope *scope);
 /* Those that lie in frames which a jump leaves. */
 struct sti_way;
 void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way);
-
-/* The scope ends, and its watch with it. */
-void sti_hook_end_scope(struct sti_scope *scope);
 
 /* --- Waking: how an interrupt ends the sleep of a task in one of the library's own waits. A sleeping thread makes no
  * sample points, so the watch (watch.h) has it woken when its scope is to be interrupted; then it gives up what it

@@ -7,19 +7,20 @@
 #include "interrupt.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/interrupt.h>
 #include <stint/roots.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/module.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "cxx.h"
@@ -27,6 +28,7 @@
 #include "hold.h"
 #include "hook.h"
 #include "left_frames.h"
+#include "safe.h"
 #include "stack.h"
 #include "token.h"
 #include "unwind.h"
@@ -35,12 +37,14 @@
 /* --- Interrupts and masks. Thread of the scope only.
  *
  * Who holds what at the instant of the jump? This library: nothing; a sample point lies before mimalloc is entered, and
- * no list of ours is half changed. libc, the loader, the C++ runtime: nothing, as no frame of theirs lies between
- * (caller.h). The task's code: no lock, no once, no static initialiser, no caught exception (hold.h), none on its way;
- * what else it may hold, it masks or guards. */
+ * no list of ours is half changed. libc, the loader, the C++ runtime, and libraries of which it is not known that they
+ * may be left: nothing, as no frame of theirs lies between (safe.h). The task's code: no lock, no once, no static
+ * initialiser, no caught exception (hold.h), none on its way; what else it may hold, it masks or guards. */
 
 #define BETTER_PLACE_CHARGE ((size_t)1 << 10) /* to the grace, for each wait for one: unwind.h; */
-#define FRAMES_A_CHARGE 64                    /* and once more for so many frames that were looked at */
+#define FIRST_GAP ((uint64_t)1 << 10)         /* bytes that are allocated until frames are walked again */
+#define LARGEST_GAP ((uint64_t)16 << 10)
+#define FRAMES_A_CHARGE 64 /* and once more for so many frames that were looked at */
 
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason)
 {
@@ -128,16 +132,15 @@ static void find_runtimes(struct sti_scope *innermost)
 }
 
 /* Code that is told to stop by a failed allocation is not left behind, so what it holds does not matter. */
-static bool is_due(struct sti_scope *innermost, bool refuses)
+static stint_deferral refusal_waits_for(const struct sti_scope *innermost)
 {
-    sti_hold_settle(innermost);
-    bool leaves = refuses ? innermost->masks == 0 : sti_deferral_of_one(innermost) == STINT_DEFERRAL_NONE;
-    struct sti_scope *scope = innermost;
-    while (leaves && scope != NULL && scope->tripped == STINT_REASON_NONE) {
+    const struct sti_scope *scope = innermost;
+    stint_deferral deferral = innermost->masks > 0 ? STINT_DEFERRAL_MASK : STINT_DEFERRAL_NONE;
+    while (deferral == STINT_DEFERRAL_NONE && scope->tripped == STINT_REASON_NONE && scope->outer != NULL) {
         scope = scope->outer;
-        leaves = scope != NULL && sti_deferral_of_one(scope) == STINT_DEFERRAL_NONE;
+        deferral = sti_deferral_of_one(scope);
     }
-    return leaves;
+    return deferral;
 }
 
 void sti_interrupt_land(struct sti_scope *scope)
@@ -149,7 +152,7 @@ void sti_interrupt_land(struct sti_scope *scope)
 }
 
 /* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */
-static bool unwinds(const struct sti_scope *scope, const struct sti_stopped *stopped)
+static bool unwinds(const struct sti_scope *scope, const struct sti_registers *stopped)
 {
     return scope->on_interrupt == STINT_UNWIND && stopped == NULL;
 }
@@ -176,7 +179,6 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
     return true;
 }
 
-/* What would end the process is often near, the other walk goes all the way: so it comes second. */
 static bool waits_for_better_place(struct sti_scope *scope)
 {
     size_t frames;
@@ -184,22 +186,30 @@ static bool waits_for_better_place(struct sti_scope *scope)
            sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE * (1 + frames / FRAMES_A_CHARGE));
 }
 
-static bool is_stack_safe(struct sti_scope *scope, const struct sti_stopped *stopped)
+static void put_off_next_walk(struct sti_scope *scope)
 {
-    return stopped != NULL
-               ? sti_stopped_may_be_left(stopped, false)
-               : sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD);
+    uint64_t gap = 2 * scope->walk_gap;
+    scope->walk_gap = gap < FIRST_GAP ? FIRST_GAP : gap < LARGEST_GAP ? gap : LARGEST_GAP;
+    scope->walk_at = scope->thread->used + scope->walk_gap;
 }
 
-static bool is_place_for_it(struct sti_scope *scope, const struct sti_stopped *stopped)
+static stint_deferral waits_for(struct sti_scope *scope, const struct sti_registers *stopped)
 {
     if (scope->on_interrupt == STINT_FAIL)
-        return true;
-    if (stopped == NULL && sti_caller_still_meets(&scope->met))
-        return false;
-    if (unwinds(scope, stopped) && waits_for_better_place(scope))
-        return false;
-    return is_stack_safe(scope, stopped);
+        return refusal_waits_for(scope);
+    stint_deferral deferral = sti_verdict(scope, stopped);
+    if (deferral == STINT_DEFERRAL_FRAME && stopped == NULL)
+        put_off_next_walk(scope);
+    if (deferral == STINT_DEFERRAL_NONE && unwinds(scope, stopped) && waits_for_better_place(scope))
+        deferral = STINT_DEFERRAL_FRAME;
+    return deferral;
+}
+
+/* Where frames are not to be asked. */
+static stint_deferral waits_for_still(const struct sti_scope *scope)
+{
+    stint_deferral deferral = sti_deferral_of(scope);
+    return deferral == STINT_DEFERRAL_NONE ? STINT_DEFERRAL_FRAME : deferral;
 }
 
 /* Not again for a task that is refused one allocation after another. */
@@ -226,13 +236,20 @@ _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 }
 
 /* Code that is refused its blocks, and goes on all the same until there is no stack left, is left in the end. */
-static bool may_leave_at_last(struct sti_scope *scope, const struct sti_stopped *stopped)
+static bool may_leave_at_last(const struct sti_scope *scope)
 {
-    return sti_stack_is_nearly_spent() && is_due(scope, false) && is_stack_safe(scope, stopped);
+    return sti_stack_is_nearly_spent() && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE;
+}
+
+static bool defer(struct sti_thread *thread, stint_deferral deferral, const struct sti_registers *stopped)
+{
+    sti_deferral_note(thread, deferral);
+    sti_reporting_deferred(thread, deferral, NULL, stopped);
+    return false;
 }
 
 /* stopped: where a signal has stopped the code; NULL: it has come here by itself. */
-static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped)
+static bool deliver(struct sti_thread *thread, const struct sti_registers *stopped, bool is_put_off)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
@@ -241,55 +258,38 @@ static bool deliver(struct sti_thread *thread, const struct sti_stopped *stopped
         sti_hook_fire(scope);
         find_runtimes(scope);
     }
-    if (!is_due(scope, scope->on_interrupt == STINT_FAIL) || !is_place_for_it(scope, stopped)) {
-        sti_deferral_note(thread);
-        sti_reporting_deferred(thread, sti_deferral_noted(thread), NULL, stopped);
-        return false;
-    }
+    stint_deferral deferral = is_put_off ? waits_for_still(scope) : waits_for(scope, stopped);
+    if (deferral != STINT_DEFERRAL_NONE)
+        return defer(thread, deferral, stopped);
     sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
     if (unwinds(scope, stopped))
         leave_by_unwind(scope);
     count_delivery(scope);
-    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope, stopped))
+    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
     sti_interrupt_land(scope);
+}
+
+static bool is_walk_put_off(const struct sti_scope *scope)
+{
+    return scope->on_interrupt != STINT_FAIL && scope->thread->used < scope->walk_at;
 }
 
 /* No block is refused for a frame that may have gone since it was met. */
 void sti_interrupt_last_resort(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
-    if (scope->met.again) {
-        scope->met.left = 0;
-        deliver(thread, NULL);
+    if (is_walk_put_off(scope)) {
+        scope->walk_at = 0;
+        deliver(thread, NULL, false);
     }
     if (scope->on_interrupt != STINT_UNWIND)
         return;
     if (scope->unwind.under_way)
         sti_unwind_give_up(scope);
-    else if (is_due(scope, false) && is_stack_safe(scope, NULL))
+    else if (sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE)
         leave_by_unwind(scope);
-}
-
-bool sti_interrupt_may_break_wait(struct sti_thread *thread)
-{
-    find_runtimes(thread->scope);
-    return is_due(thread->scope, false) && sti_caller_stack_is_safe_to_cut(thread->scope->frame);
-}
-
-void sti_interrupt_break_wait(struct sti_thread *thread)
-{
-    struct sti_scope *scope = thread->scope;
-    scope->samples++;
-    sti_hook_fire(scope);
-    if (!sti_interrupt_may_break_wait(thread)) {
-        sti_deferral_note(thread);
-        return;
-    }
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    sti_interrupt_land(scope);
 }
 
 bool sti_interrupt_may_cut(struct sti_scope *innermost)
@@ -310,7 +310,7 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
     struct sti_scope *scope = thread->scope;
     if (!sti_unwind_throwing_would_end(scope))
         return false;
-    if (!sti_interrupt_may_cut(scope) || !sti_caller_stack_is_safe_to_cut(scope->frame))
+    if (!sti_interrupt_may_cut(scope) || !sti_frames_may_be_cut(scope))
         return true;
     sti_reporting_delivered(thread, NULL);
     sti_interrupt_trip(scope, STINT_REASON_OUTER);
@@ -322,72 +322,62 @@ bool sti_interrupt_instead_of_throwing(struct sti_thread *thread)
 
 bool sti_interrupt_deliver(struct sti_thread *thread)
 {
-    return deliver(thread, NULL);
+    return deliver(thread, NULL, false);
 }
 
-void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *stopped)
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread)
+{
+    return deliver(thread, NULL, is_walk_put_off(thread->scope));
+}
+
+void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     thread->stopped = stopped;
     sti_interrupt_look(thread->scope, sti_clock_now());
     thread->stopped = NULL;
     if (sti_interrupt_is_tripped(thread->scope))
-        deliver(thread, stopped);
+        deliver(thread, stopped, false);
 }
 
-/* --- Delivery where the stack is spent. In the handler of the fault (signals.c), but for the last. --- */
+/* --- Delivery at the end of a stack. In the handler of the fault. --- */
 
-static struct sti_scope *spender(struct sti_scope *innermost, uintptr_t middle)
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+/* The innermost scope that began above the middle of the stack, or the outermost. */
+static struct sti_scope *spender(struct sti_scope *innermost)
 {
+    uintptr_t middle = sti_stack_lowest() + (sti_stack_highest() - sti_stack_lowest()) / 2;
     struct sti_scope *scope = innermost;
     while (scope->outer != NULL && scope->frame < middle)
         scope = scope->outer;
     return scope;
 }
 
-/* Those who watch scopes that are interrupted with this one are told by the outermost of them. */
-static const struct sti_scope *outermost_watched(const struct sti_scope *innermost, const struct sti_scope *tripped)
+/* Of a task that may go on, one in STINT_UNWIND is to come to a place from which it can be unwound, and one in
+ * STINT_FAIL is to return. */
+static bool may_leave_at_end(struct sti_scope *scope, const struct sti_registers *stopped, bool is_last)
 {
-    const struct sti_scope *watched = NULL;
-    for (const struct sti_scope *scope = innermost; scope != tripped->outer; scope = scope->outer) {
-        if (scope->watched)
-            watched = scope;
-    }
-    return watched;
+    if (!sti_interrupt_is_tripped(scope) || (!is_last && scope->on_interrupt != STINT_JUMP))
+        return false;
+    stint_deferral deferral = sti_verdict_at_stack_end(scope, stopped);
+    return deferral == STINT_DEFERRAL_NONE || defer(scope->thread, deferral, stopped);
 }
 
-void sti_interrupt_trip_overflowed(struct sti_thread *thread, uintptr_t middle)
-{
-    struct sti_scope *scope = spender(thread->scope, middle);
-    sti_interrupt_trip(scope, STINT_REASON_STACK);
-    if (scope->tripped == STINT_REASON_NONE)
-        return;
-    atomic_store_explicit(&thread->overflowed, outermost_watched(thread->scope, scope), memory_order_relaxed);
-    sti_thread_request_sample(thread);
-    sti_watch_wake();
-}
-
-bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_stopped *stopped, bool at_last)
+void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_registers *stopped, bool is_last,
+                                const sigset_t *mask)
 {
     struct sti_scope *scope = thread->scope;
-    bool past_libc = at_last && sti_caller_is_libc((const void *)stopped->at.ip);
-    if (!sti_interrupt_is_tripped(scope) || (sti_caller_is_protected(stopped->at.ip) && !past_libc))
-        return false;
-    bool jumps = at_last || scope->on_interrupt == STINT_JUMP;
-    bool may = jumps && is_due(scope, false) && sti_stopped_may_be_left(stopped, at_last);
-    if (!may)
-        sti_deferral_note(thread);
-    if (may)
-        sti_reporting_delivered(thread, stopped);
-    else
-        sti_reporting_deferred(thread, sti_deferral_noted(thread), NULL, stopped);
-    return may;
-}
-
-void sti_interrupt_leave_stopped(struct sti_thread *thread)
-{
-    sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
-    count_delivery(thread->scope);
-    sti_interrupt_land(thread->scope);
+    thread->stopped = stopped;
+    sti_interrupt_trip(spender(scope), STINT_REASON_STACK);
+    thread->stopped = NULL;
+    sti_thread_request_sample(thread);
+    if (!may_leave_at_end(scope, stopped, is_last))
+        return;
+    sti_reporting_delivered(thread, stopped);
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    count_delivery(scope);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+    sti_interrupt_land(scope);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)

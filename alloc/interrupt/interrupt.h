@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stint/interrupt.h>
 #include <stint/task.h>
+#include <sys/select.h> /* sigset_t */
 
 #include "alloc/base/clock.h"
 #include "alloc/base/scope_state.h"
@@ -65,33 +66,25 @@ bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
  * caller refuses its allocation, if it makes one. False: it has to wait. */
 bool sti_interrupt_deliver(struct sti_thread *thread);
 
+/* The same in an allocation. Code that has had to wait for a frame is not walked again before it has allocated more: 1
+ * KiB at first, and twice as much each time, up to 16 KiB. */
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread);
+
 /* The same in a signal handler that found the thread in code of the task's own, and has stopped it there; looks
  * first. */
-struct sti_stopped;
-void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_stopped *stopped);
+struct sti_registers;
+void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped);
 
-/* The same in the handler of a fault of the thread's stack, in three steps, of which the second may be left out. The
- * scope is tripped that has used the stack up: the innermost one that began above its middle, or the outermost. */
-void sti_interrupt_trip_overflowed(struct sti_thread *thread, uintptr_t middle);
-
-/* Whether the innermost scope's code can be left where it was stopped. at_last: if it is not, the process may end; so
- * it is left in STINT_FAIL, too, and in STINT_UNWIND by a jump, and over frames of libc's that hold nothing. */
-bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_stopped *stopped, bool at_last);
-
-/* Leave it. Outside of the handler, on a part of the stack that its frames do not use. */
-_Noreturn void sti_interrupt_leave_stopped(struct sti_thread *thread);
+/* The same in the handler of a fault at the end of the thread's stack (stack.h), where the code was stopped with that
+ * signal mask. The scope is tripped that has used the stack up. Returns if the code cannot be left; is_last: then it
+ * cannot go on either, so a task in STINT_FAIL is left, too, and one in STINT_UNWIND by a jump. */
+void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_registers *stopped, bool is_last,
+                                const sigset_t *mask);
 
 /* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the
  * grace of one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more
  * than one. */
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
-
-/* The code waits for another thread of its task, with nothing held for that: leave it there by a jump, if an interrupt
- * is due, in STINT_UNWIND too. What waits in the C++ runtime holds nothing either. */
-void sti_interrupt_break_wait(struct sti_thread *thread);
-
-/* Whether it would be left. */
-bool sti_interrupt_may_break_wait(struct sti_thread *thread);
 
 /* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
  * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */

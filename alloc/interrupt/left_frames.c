@@ -6,12 +6,12 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <unwind.h>
 
 #include "alloc/base/assumption.h"
-#include "alloc/base/generated.h"
+#include "alloc/base/callstack.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -24,8 +24,10 @@
 
 /* --- The way of a jump, and the ending of what it passes. Calling thread.
  *
- * From inside outwards: a callback or a scope that is passed first has all ended that lies in it. A task of a pool has
- * the pool's frames below it, which nobody may jump over: so it fails where it was begun. So does a callback. */
+ * From inside outwards: a scope that is passed first has all ended that lies in it. A task of a pool has the pool's
+ * frames below it, which nobody may jump over: so it fails where it was begun. Below a callback lie frames of this
+ * library that are in the midst of something, and there is nothing that could fail: a jump out of one ends the
+ * program. */
 
 #define KERNEL_MASK_SIZE ((size_t)8)
 
@@ -35,14 +37,13 @@ static bool is_reached(const struct sti_way *way)
            way->parts[way->count - 1].begin <= way->target;
 }
 
-/* The stack grows down, so a frame further out that lies below the last is on another stack. */
-static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *argument)
+/* The stack grows down, so a frame further out that lies below the last is on another stack. False: there are too many
+ * of those. */
+static bool add_frame(struct sti_way *way, uintptr_t frame)
 {
-    struct sti_way *way = argument;
-    uintptr_t frame = _Unwind_GetCFA(context);
     bool elsewhere = way->count == 0 || frame < way->parts[way->count - 1].end;
     if (elsewhere && way->count == STI_WAY_PARTS)
-        return _URC_END_OF_STACK;
+        return false;
     if (elsewhere) {
         way->parts[way->count].begin = frame;
         way->count++;
@@ -50,15 +51,18 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
     way->parts[way->count - 1].end = frame;
     if (frame <= way->target)
         way->lowest = frame;
-    bool goes_on = !is_reached(way) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
-    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return true;
 }
 
 bool sti_way_find(struct sti_way *way, uintptr_t target)
 {
+    struct sti_walk_rules rules;
+    memset(&rules, 0, sizeof rules);
+    struct sti_walk walk = sti_walk_begin(sti_registers_here(), UINTPTR_MAX, &rules);
     *way = (struct sti_way){ .target = target, .lowest = target };
-    if (!sti_assumption_fails(STI_ASSUMED_UNWINDER))
-        _Unwind_Backtrace(look_at_frame, way);
+    bool goes_on = !sti_assumption_fails(STI_ASSUMED_UNWINDER);
+    while (goes_on)
+        goes_on = add_frame(way, walk.at.sp) && !is_reached(way) && sti_walk_out(&walk);
     if (!is_reached(way))
         return false;
     way->parts[way->count - 1].end = target;
@@ -76,7 +80,7 @@ static bool may_pass_anything(uintptr_t target)
 {
     const struct sti_callback *callback = sti_callback_innermost;
     const struct sti_scope *scope = innermost_scope();
-    if (callback != NULL && callback->frame < target)
+    if (callback != NULL && (uintptr_t)callback < target)
         return true;
     return scope != NULL && (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
                              (scope->hooks != NULL && (uintptr_t)scope->hooks < target) || sti_forks_are_left(scope) ||
@@ -89,11 +93,6 @@ static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
     sti_guard_leave(scope, way);
     sti_hook_leave(scope, way);
     sti_hold_leave(&scope->holds, way);
-}
-
-static bool is_newer(const struct sti_callback *callback, const struct sti_scope *scope)
-{
-    return callback->scope == scope;
 }
 
 _Noreturn static void fail(struct sti_scope *scope)
@@ -130,16 +129,10 @@ static bool is_whole_task(const struct sti_scope *scope)
 
 __attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
 {
-    for (;;) {
-        struct sti_scope *scope = innermost_scope();
-        const struct sti_callback *callback = sti_callback_innermost;
-        if (callback != NULL && is_newer(callback, scope) && sti_way_passes(way, callback->frame)) {
-            sti_misuse_note(scope, "a callback was left by longjmp");
-            set_mask(mask);
-            sti_boundary_cut(callback);
-        }
-        if (scope == NULL || !sti_way_passes(way, scope->frame))
-            break;
+    struct sti_scope *scope;
+    if (sti_callback_innermost != NULL && sti_way_passes(way, (uintptr_t)sti_callback_innermost))
+        sti_boundary_end_program(innermost_scope(), "a callback was left by longjmp");
+    while ((scope = innermost_scope()) != NULL && sti_way_passes(way, scope->frame)) {
         sti_misuse_note(scope, "its scope was left by longjmp");
         if (is_whole_task(scope)) {
             set_mask(mask);

@@ -31,8 +31,6 @@
  * back from. Any thread. */
 
 typedef struct __jmp_buf_tag landing;
-typedef void jump_fn(landing *, int);
-typedef int context_fn(const ucontext_t *);
 
 STINT_API _Noreturn void longjmp(landing to[1], int value);
 STINT_API _Noreturn void _longjmp(landing to[1], int value);
@@ -68,25 +66,15 @@ _Noreturn void siglongjmp(landing to[1], int value)
 /* Ends the process where the frame is not there any more. */
 _Noreturn void __longjmp_chk(landing to[1], int value)
 {
-    static jump_fn *_Atomic found; /* two threads at once find the same */
+    STI_LIBC_FUNCTION(__longjmp_chk)
     leave(to);
-    jump_fn *plain = atomic_load_explicit(&found, memory_order_relaxed);
-    if (plain == NULL) {
-        *(void **)&plain = sti_libc_function("__longjmp_chk");
-        atomic_store_explicit(&found, plain, memory_order_relaxed);
-    }
     plain(to, value);
     __builtin_unreachable();
 }
 
 int setcontext(const ucontext_t *context)
 {
-    static context_fn *_Atomic found;
-    context_fn *plain = atomic_load_explicit(&found, memory_order_relaxed);
-    if (__builtin_expect(plain == NULL, 0)) {
-        *(void **)&plain = sti_libc_function("setcontext");
-        atomic_store_explicit(&found, plain, memory_order_relaxed);
-    }
+    STI_LIBC_FUNCTION(setcontext)
     sti_way_leave((uintptr_t)context->uc_mcontext.gregs[REG_RSP], &context->uc_sigmask);
     return plain(context);
 }
@@ -200,31 +188,18 @@ void __cxa_call_terminate(void *exception)
 STINT_API void __pthread_register_cancel(__pthread_unwind_buf_t *buffer);
 STINT_API void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
 
-typedef void cancel_fn(__pthread_unwind_buf_t *);
-
-/* Two threads at once find the same. */
-static void call_plain(cancel_fn *_Atomic *found, const char *name, __pthread_unwind_buf_t *buffer)
-{
-    cancel_fn *plain = atomic_load_explicit(found, memory_order_relaxed);
-    if (__builtin_expect(plain == NULL, 0)) {
-        *(void **)&plain = sti_libc_function(name);
-        atomic_store_explicit(found, plain, memory_order_relaxed);
-    }
-    plain(buffer);
-}
-
 void __pthread_register_cancel(__pthread_unwind_buf_t *buffer)
 {
-    static cancel_fn *_Atomic found;
-    call_plain(&found, "__pthread_register_cancel", buffer);
+    STI_LIBC_FUNCTION(__pthread_register_cancel)
+    plain(buffer);
     if (sti_thread_metered != NULL && sti_rule_is_on(STI_RULE_CLEANUP))
         sti_scope_take_hold(sti_thread_metered->scope, buffer);
 }
 
 void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer)
 {
-    static cancel_fn *_Atomic found;
-    call_plain(&found, "__pthread_unregister_cancel", buffer);
+    STI_LIBC_FUNCTION(__pthread_unregister_cancel)
+    plain(buffer);
     if (sti_thread_metered != NULL)
         sti_scope_release_hold(sti_thread_metered->scope, buffer);
 }

@@ -10,7 +10,6 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/callstack.h"
-#include "alloc/base/generated.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -19,6 +18,7 @@
 #include "hold.h"
 #include "interrupt.h"
 #include "landing_pad.h"
+#include "safe.h"
 
 /* --- The forced unwind. Thread of the scope only.
  *
@@ -52,7 +52,7 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
     if (_Unwind_GetCFA(context) > look->scope)
         return _URC_END_OF_STACK;
     look->frames++;
-    look->open = lets_pass(context, &look->inside) && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
+    look->open = lets_pass(context, &look->inside) && sti_module_of((const void *)(_Unwind_GetIP(context) - 1)) != NULL;
     return look->open ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
@@ -76,7 +76,7 @@ static _Unwind_Reason_Code look_for_handler(struct _Unwind_Context *context, voi
         return _URC_END_OF_STACK;
     enum sti_lsda_answer answer = sti_lsda_answer(context);
     search->ends = answer == STI_LSDA_ENDS;
-    bool goes_on = answer == STI_LSDA_PASSES && sti_generated_leads_on(_Unwind_GetIP(context) - 1);
+    bool goes_on = answer == STI_LSDA_PASSES && sti_module_of((const void *)(_Unwind_GetIP(context) - 1)) != NULL;
     return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
@@ -150,8 +150,7 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
 void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
-    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() &&
-        sti_caller_stack_is_safe(scope->frame, &scope->met, scope->is_subtask == STI_SUBTASK_THREAD))
+    if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() && sti_frames_may_be_left(scope))
         land(scope);
 }
 

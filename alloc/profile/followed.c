@@ -93,26 +93,32 @@ static void unlock(struct spin_lock *taken)
     atomic_store_explicit(&taken->taken, false, memory_order_release);
 }
 
-/* With the list's lock: the link to the block's entry of the profile's, or of a rate's, or to the end of the list. */
-static struct sti_tracked **find(size_t list, uintptr_t block, bool is_rated)
+/* The one with this number; 0: the block's of the profile's, or of a rate's. */
+struct wanted {
+    uintptr_t block;
+    uint64_t number;
+    bool is_rated;
+};
+
+static bool is_wanted(const struct sti_tracked *entry, const struct wanted *wanted)
 {
-    struct sti_tracked **link = &the_set()->lists[list];
-    while (*link != NULL && ((*link)->block != block || ((*link)->rate != NULL) != is_rated))
-        link = &(*link)->next;
-    return link;
+    if (wanted->number != 0)
+        return entry->number == wanted->number;
+    return entry->block == wanted->block && (entry->rate != NULL) == wanted->is_rated;
 }
 
-static struct sti_tracked **link_to(size_t list, uintptr_t block)
+/* With the list's lock: the link to it, or to the end of the list. */
+static struct sti_tracked **find(size_t list, const struct wanted *wanted)
 {
-    return find(list, block, false);
+    struct sti_tracked **link = &the_set()->lists[list];
+    while (*link != NULL && !is_wanted(*link, wanted))
+        link = &(*link)->next;
+    return link;
 }
 
 static struct sti_tracked **find_numbered(size_t list, uint64_t number)
 {
-    struct sti_tracked **link = &the_set()->lists[list];
-    while (*link != NULL && (*link)->number != number)
-        link = &(*link)->next;
-    return link;
+    return find(list, &(struct wanted){ .number = number });
 }
 
 /* With the list's lock: after a change. */
@@ -135,50 +141,35 @@ static struct sti_tracked *unlink_entry(size_t list, struct sti_tracked **link, 
     return entry->promoting ? NULL : entry;
 }
 
-struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
+static struct sti_tracked *take(struct wanted wanted, stint_memprof_end end)
 {
-    size_t list = list_of(block);
+    size_t list = list_of(wanted.block);
     struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = link_to(list, block);
+    struct sti_tracked **link = find(list, &wanted);
     struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
     unlock(taken);
     return entry;
 }
 
+struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
+{
+    return take((struct wanted){ .block = block }, end);
+}
+
 struct sti_tracked *sti_tracked_take_numbered(uintptr_t block, uint64_t number, stint_memprof_end end)
 {
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = find_numbered(list, number);
-    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
-    unlock(taken);
-    return entry;
+    return take((struct wanted){ .block = block, .number = number }, end);
+}
+
+struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
+{
+    return take((struct wanted){ .block = block, .is_rated = true }, STINT_MEMPROF_FREED);
 }
 
 uint64_t sti_tracked_new_number(void)
 {
     static _Atomic uint64_t last;
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
-}
-
-uint64_t sti_tracked_number(uintptr_t block)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    const struct sti_tracked *entry = *find(list, block, true);
-    uint64_t number = entry != NULL ? entry->number : 0;
-    unlock(taken);
-    return number;
-}
-
-struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = find(list, block, true);
-    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, STINT_MEMPROF_FREED) : NULL;
-    unlock(taken);
-    return entry;
 }
 
 struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, uint64_t number)
@@ -199,7 +190,7 @@ bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata)
     entry->promoting = false;
     entry->metadata = metadata;
     if (metadata == NULL && !entry->gone)
-        unlink_entry(list, link_to(list, entry->block), STINT_MEMPROF_FREED);
+        unlink_entry(list, find_numbered(list, entry->number), STINT_MEMPROF_FREED);
     bool gone = entry->gone;
     unlock(taken);
     return gone;
@@ -277,16 +268,13 @@ void sti_tracked_forget_all(void)
 #define LONGEST_INTERVAL 0x1p62
 #define DEPTH 64
 #define CHAINS 256
-#define SITES_MAX 16384 /* what comes from more callstacks than that is counted together */
 
 struct sti_rate {
     struct sti_rate *below; /* of a scope of the same thread's */
     const struct sti_scope *scope;
-    double interval;
     bool is_over; /* it is the child of a fork(2) */
     struct sti_sampler random;
-    size_t sites;
-    struct sti_profile_site *chains[CHAINS];
+    struct sti_gathered *gathered; /* callstacks, without what was allocated there */
 };
 
 /* --- Which one is in force. --- */
@@ -318,10 +306,14 @@ static struct sti_rate *make_rate(const struct sti_scope *scope)
     if (rate == NULL)
         return NULL;
     double interval = WORD / scope->request->options->sample_rate;
-    rate->interval = interval < LONGEST_INTERVAL ? interval : LONGEST_INTERVAL;
+    rate->gathered = sti_gathered_create(interval < LONGEST_INTERVAL ? interval : LONGEST_INTERVAL, CHAINS);
+    if (rate->gathered == NULL) {
+        sti_process_free(rate);
+        return NULL;
+    }
     rate->scope = scope;
     rate->below = scope->thread->sampling.rates;
-    sti_sampler_init(&rate->random, sti_clock_now() ^ (uintptr_t)rate, rate->interval);
+    sti_sampler_init(&rate->random, sti_clock_now() ^ (uintptr_t)rate, rate->gathered->interval);
     return rate;
 }
 
@@ -336,17 +328,6 @@ void sti_rate_begin_scope(const struct sti_scope *scope)
     sti_memprof_set_rate(thread, rate);
 }
 
-static void free_sites(struct sti_rate *rate)
-{
-    for (size_t i = 0; i < CHAINS; i++) {
-        while (rate->chains[i] != NULL) {
-            struct sti_profile_site *site = rate->chains[i];
-            rate->chains[i] = site->next;
-            sti_process_free(site);
-        }
-    }
-}
-
 static void end_rate(struct sti_thread *thread, struct sti_rate *rate)
 {
     struct sti_rate **link = &thread->sampling.rates;
@@ -356,7 +337,7 @@ static void end_rate(struct sti_thread *thread, struct sti_rate *rate)
     sti_memprof_drop_logged(&thread->sampling, rate);
     if (!rate->is_over)
         sti_free_follow(sti_memprof_free, false);
-    free_sites(rate);
+    sti_gathered_free(rate->gathered);
     sti_process_free(rate);
 }
 
@@ -391,69 +372,38 @@ uint64_t sti_rate_draw(struct sti_rate *rate, uint64_t *next, uint64_t used, uin
     return sti_memprof_draw_from(&rate->random, next, used, charge);
 }
 
-static uint64_t hash_of(void *const *callstack, size_t length)
-{
-    uint64_t hash = length;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (uintptr_t)callstack[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
-static struct sti_profile_site *site_for(struct sti_rate *rate, void *const *callstack, size_t length)
-{
-    length = rate->sites < SITES_MAX ? length : 0;
-    uint64_t hash = hash_of(callstack, length);
-    struct sti_profile_site **chain = &rate->chains[hash % CHAINS];
-    struct sti_profile_site *site = *chain;
-    while (site != NULL && (site->hash != hash || site->length != length ||
-                            memcmp(site->callstack, callstack, length * sizeof *callstack) != 0))
-        site = site->next;
-    if (site != NULL)
-        return site;
-    site = sti_process_lasting_calloc(1, sizeof *site + length * sizeof *callstack);
-    if (site == NULL)
-        return NULL;
-    site->hash = hash;
-    site->length = length;
-    memcpy(site->callstack, callstack, length * sizeof *callstack);
-    site->next = *chain;
-    *chain = site;
-    rate->sites++;
-    return site;
-}
-
 /* A block that is followed, with what it stands for. */
 struct rated {
     struct sti_tracked tracked;
     struct sti_profile_share share;
 };
 
-static struct rated *make_rated(struct sti_thread *thread, const void *caller)
+static struct rated *make_rated(struct sti_thread *thread, uint64_t charged, const void *caller)
 {
+    const struct sti_sampling *sampling = &thread->sampling;
     void *callstack[DEPTH];
-    size_t length = sti_callstack(callstack, DEPTH, caller);
-    struct sti_profile_site *site = site_for(thread->sampling.rate, callstack, length);
-    if (site == NULL || !sti_memprof_reserve_log(&thread->sampling))
-        return NULL;
+    const stint_memprof_allocation allocation = {
+        .samples = sampling->rate_samples,
+        .charged = charged,
+        .interval = sampling->rate->gathered->interval,
+        .callstack = callstack,
+        .callstack_length = sti_callstack(callstack, DEPTH, caller),
+    };
     struct rated *rated = sti_process_lasting_malloc(sizeof *rated);
-    if (rated != NULL)
-        rated->share.site = site;
-    return rated;
+    if (rated != NULL && sti_gathered_share(sampling->rate->gathered, &allocation, &rated->share) &&
+        sti_memprof_reserve_log(&thread->sampling))
+        return rated;
+    sti_process_free(rated);
+    return NULL;
 }
 
 void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller)
 {
     struct sti_sampling *sampling = &thread->sampling;
-    struct rated *rated = make_rated(thread, caller);
+    struct rated *rated = make_rated(thread, sti_meter_rounded(size + alignment), caller);
     sti_process_free(sti_tracked_take_rated((uintptr_t)block)); /* gone as nobody has seen */
     if (rated == NULL)
         return;
-    double objects =
-        (double)sampling->rate_samples * sampling->rate->interval / (double)sti_meter_rounded(size + alignment);
-    rated->share.samples = sampling->rate_samples;
-    rated->share.objects = (uint64_t)(objects * STI_PROFILE_OBJECT + 0.5);
     rated->tracked = (struct sti_tracked){
         .block = (uintptr_t)block,
         .metadata = &rated->share,
@@ -469,7 +419,7 @@ bool sti_rate_show(const struct sti_scope *scope, double *interval, sti_tracked_
     const struct sti_rate *rate = rate_around(scope->thread, scope);
     if (rate == NULL)
         return false;
-    *interval = rate->interval;
+    *interval = rate->gathered->interval;
     sti_memprof_show_logged_of(&scope->thread->sampling, rate, show, arg);
     return true;
 }

@@ -49,8 +49,7 @@ void sti_tracked_add(struct sti_tracked *entry);
 /* A number that no other has. */
 uint64_t sti_tracked_new_number(void);
 
-/* A rate's: its number, 0: there is none; and take it out. NULL: there is none. */
-uint64_t sti_tracked_number(uintptr_t block);
+/* Take a rate's out. NULL: there is none. */
 struct sti_tracked *sti_tracked_take_rated(uintptr_t block);
 
 /* Take the block out. NULL: it is not in the set, or it is being promoted: then whoever does that hears of its end. */

@@ -23,7 +23,6 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
-#include "alloc/rollback/thread_state.h"
 #include "memprof.h"
 #include "profile.h"
 #include "sample.h"
@@ -35,7 +34,7 @@
 
 /* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so that a callback
  * may wait for it. */
-static STI_AT_FORKS pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_gathered *gathered; /* by the last profile */
 
 static atomic_bool running;
@@ -56,7 +55,7 @@ static void unlock_masked(void)
 static int start(const stint_profile_options *options)
 {
     double interval = options->interval > 0 ? (double)options->interval : WORD / options->rate;
-    struct sti_gathered *fresh = sti_gathered_create(interval);
+    struct sti_gathered *fresh = sti_gathered_create(interval, STI_PROFILE_CHAINS);
     if (fresh == NULL)
         return ENOMEM;
     stint_memprof_options memprof = {
@@ -83,6 +82,8 @@ static int start(const stint_profile_options *options)
 
 int stint_profile_start(const stint_profile_options *options)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_profile_options taken = STINT_PROFILE_OPTIONS_INIT;
     int error = 0;
     if (options != NULL)
@@ -97,6 +98,8 @@ int stint_profile_start(const stint_profile_options *options)
 
 int stint_profile_stop(void)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (!atomic_exchange(&running, false))
         return EINVAL;
     int error = stint_memprof_stop();
@@ -111,7 +114,7 @@ static stint_profile_totals sum_of_all(void)
 {
     stint_profile_totals totals = { .size = sizeof totals,
                                     .lost = atomic_load_explicit(&gathered->lost, memory_order_relaxed) };
-    for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
+    for (size_t i = 0; i < gathered->chain_count; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL; site = site->next) {
             struct sti_profile_values values = sti_profile_values(gathered, site);
@@ -127,6 +130,8 @@ static stint_profile_totals sum_of_all(void)
 
 int stint_profile_read(stint_profile_totals *totals)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (totals == NULL)
         return EINVAL;
     stint_profile_totals now = STINT_PROFILE_TOTALS_INIT;
@@ -147,44 +152,24 @@ static bool is_started(void)
     return started;
 }
 
-static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, stint_profile_kind kind)
+static int make(const struct sti_profile_means *means, const void *kind, FILE *stream)
 {
     uint64_t end = atomic_load(&stopped);
     uint64_t duration = (end != 0 ? end : sti_clock_now()) - gathered->began;
-    if (!sti_output_open(output))
-        return ENOMEM;
-    return sti_output_close(output, sti_profile_write(means, gathered, duration, output->stream, kind));
-}
-
-static int make_started(struct sti_output *output, stint_profile_kind kind)
-{
-    struct sti_profile_means means;
-    int error = sti_profile_prepare(&means);
-    if (error != 0)
-        return error;
-    lock_masked();
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = make_quietly(output, &means, kind);
-    sti_memprof_end_quiet(&quiet);
-    unlock_masked();
-    return error;
+    return sti_profile_write(means, gathered, duration, stream, *(const stint_profile_kind *)kind);
 }
 
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
-    struct sti_output output;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
-    if (sti_memprof_is_calling())
-        return EDEADLK;
     stint_mask();
-    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = is_started() ? make_started(&output, kind) : EINVAL;
-    sti_thread_set_cancellation(cancellation);
-    if (error == 0)
-        return sti_output_write_and_unmask(&output, fd);
+    if (sti_memprof_is_calling() || is_started())
+        return sti_profile_output_and_unmask(fd, &lock, make, &kind);
     stint_unmask();
-    return error;
+    return EINVAL;
 }
 
 /* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this
@@ -295,8 +280,10 @@ static void *write_when_asked(void *arg)
     pthread_setname_np(pthread_self(), "stint-profile");
     do {
         sleep_a_while();
+        sti_service_works();
         for (; atomic_load(&asked) > 0; atomic_fetch_sub(&asked, 1))
             write_profile();
+        sti_service_rests();
     } while (!is_last());
     sti_service_end();
     return arg;
@@ -311,24 +298,16 @@ static void ask(int signal)
     errno = saved_errno;
 }
 
-/* The thread takes no signal that is meant for the program. */
 static void hear_signal(void)
 {
     struct sigaction action;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
     if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return;
     sem_init(&woken, 0, 0);
     have_its_end_told();
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    sti_service_begin();
-    int error = sti_thread_start(&thread, NULL, write_when_asked, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = sti_service_start(&thread, write_when_asked);
     if (error != 0) {
-        sti_service_end();
         complain("SIGUSR2", strerror(error));
         return;
     }
@@ -348,11 +327,12 @@ static STI_FORK_HANDLER void end_writing_in_child(void)
         signal(SIGUSR2, SIG_DFL);
 }
 
-/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
- * to it, and the memory is shared until it is written to. */
+/* The child has no profile. What its parent's gathered is left where it is: the memory is shared until it is written
+ * to. */
 STI_FORK_HANDLER void sti_profile_in_child(void)
 {
-    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (sti_process_is_partial())
+        return;
     if (gathered != NULL)
         gathered = NULL;
     STI_SET_IN_CHILD(running, false);

@@ -246,8 +246,7 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
     return block;
 }
 
-/* Out of line, so that sti_memprof_free is short. */
-static __attribute__((noinline)) void end_freed(void *block)
+static void end_followed(void *block)
 {
     int saved_errno = errno;
     sti_memprof_hold();
@@ -259,51 +258,31 @@ static __attribute__((noinline)) void end_freed(void *block)
     errno = saved_errno;
 }
 
-void sti_memprof_free(void *block)
+static __attribute__((noinline)) void free_followed(void *block)
 {
-    if (__builtin_expect(sti_thread_counted == NULL, 0) && block != NULL && sti_thread_is_known())
+    end_followed(block);
+    sti_backend_free(block);
+}
+
+static __attribute__((noinline)) void free_uncounted(void *block)
+{
+    if (block != NULL && sti_thread_is_known())
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
-        end_freed(block);
-    sti_free_last(block);
+        end_followed(block);
+    sti_backend_free(block);
 }
 
-static void *resize(struct sti_thread *thread, void *block, size_t size, const void *caller)
+/* Every free comes here while a profile runs, so what is rare is out of line, and called last. A thread that has read
+ * which function this is (release, in free.c) sees the marks, after the fence. */
+void sti_memprof_free(void *block)
 {
-    struct sti_freer *freer = sti_free_is_told() ? sti_freeing_enter() : NULL;
-    void *moved = thread != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK
-                      ? sti_allocate_moved(thread, block, size)
-                      : sti_backend_realloc(block, size);
-    sti_freeing_leave(freer);
-    return moved;
-}
-
-/* The block is out of the set while it moves: as soon as its memory is free, another thread's block may be there. A
- * rate's stays, as its task may end meanwhile, and is told from such a block's by its number. */
-static void *move(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    sti_memprof_hold();
-    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
-    uint64_t number = sti_tracked_number((uintptr_t)block);
-    void *moved = resize(thread, block, size, caller);
-    if (number != 0 && moved != NULL && moved != block)
-        sti_process_free(sti_tracked_take_numbered((uintptr_t)block, number, STINT_MEMPROF_FREED));
-    if (entry != NULL && (moved == NULL || moved == block)) {
-        sti_tracked_add(entry);
-    } else if (entry != NULL) {
-        sti_memprof_call_dealloc(entry);
-    }
-    sti_memprof_leave();
-    return moved;
-}
-
-void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller)
-{
-    if (block != NULL && sti_allocate_fits(block, size))
-        return block;
-    if (thread == NULL)
-        return move(thread, block, size, caller);
-    if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
-        return NULL;
-    return sti_sampling_made(thread, move(thread, block, size, caller), size, 0, caller);
+    atomic_thread_fence(memory_order_acquire);
+    const _Atomic uint8_t *marks = atomic_load_explicit(&sti_sampling_marks, memory_order_relaxed);
+    if (__builtin_expect(sti_thread_counted == NULL, 0))
+        free_uncounted(block);
+    else if (__builtin_expect(sti_sampling_is_marked(marks, block), 0))
+        free_followed(block);
+    else
+        sti_backend_free(block);
 }

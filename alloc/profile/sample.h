@@ -32,6 +32,5 @@ void sti_memprof_draw_again(struct sti_thread *thread);
 void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge);
 void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
                                const void *caller);
-void *sti_memprof_reallocate(struct sti_thread *thread, void *block, size_t size, const void *caller);
 
 #endif

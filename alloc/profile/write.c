@@ -11,12 +11,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <stint/account.h>
+#include <stint/interrupt.h>
 #include <stint/version.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/output.h"
 #include "alloc/scope/context.h"
 #include "memprof.h"
 
@@ -40,8 +44,7 @@
 /* Where the inner parts are linked into a program, so is the module. */
 extern const struct sti_profile_writer sti_profile_writer __attribute__((weak, visibility("hidden")));
 
-/* Two threads at once find the same. */
-static _Atomic(const struct sti_profile_writer *) loaded;
+static _Atomic(void *) loaded;
 
 /* The name has room for the longer of both places behind the folder. */
 static void *open_in(char *folder)
@@ -70,26 +73,29 @@ static void *open_module(void)
     return module;
 }
 
-static const struct sti_profile_writer *find(void)
+/* Two threads at once open the same. */
+static void *loaded_module(void)
 {
-    if (&sti_profile_writer != NULL)
-        return &sti_profile_writer;
-    void *module = open_module();
-    return module != NULL ? dlsym(module, STI_PROFILE_WRITER) : NULL;
+    void *module = atomic_load_explicit(&loaded, memory_order_acquire);
+    if (module == NULL)
+        atomic_store_explicit(&loaded, module = open_module(), memory_order_release);
+    return module;
 }
 
 static void look_for(struct sti_profile_means *means)
 {
-    if (atomic_load_explicit(&loaded, memory_order_acquire) == NULL)
-        atomic_store_explicit(&loaded, find(), memory_order_release);
-    means->writer = atomic_load_explicit(&loaded, memory_order_acquire);
-    if (means->writer != &sti_profile_writer) /* or the whole program would count as a part of the library */
+    bool is_linked_in = &sti_profile_writer != NULL;
+    means->module = is_linked_in ? NULL : loaded_module();
+    means->writer = &sti_profile_writer;
+    if (!is_linked_in)
+        means->writer = means->module != NULL ? dlsym(means->module, STI_PROFILE_WRITER) : NULL;
+    if (means->module != NULL) /* otherwise the whole program would count as a part of the library */
         sti_caller_note_part(means->writer);
     *(void **)&means->demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
     dlerror(); /* what was not found is nobody else's to hear of */
 }
 
-int sti_profile_prepare(struct sti_profile_means *means)
+static int prepare(struct sti_profile_means *means)
 {
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
@@ -98,6 +104,38 @@ int sti_profile_prepare(struct sti_profile_means *means)
     sti_memprof_end_quiet(&quiet);
     sti_scope_resume(&suspended);
     return means->writer != NULL ? 0 : ELIBACC;
+}
+
+static int fill(struct sti_output *output, const struct sti_profile_means *means, sti_profile_make_fn *make,
+                const void *arg)
+{
+    return sti_output_open(output) ? sti_output_close(output, make(means, arg, output->stream)) : ENOMEM;
+}
+
+static int fill_quietly(struct sti_output *output, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
+{
+    struct sti_profile_means means;
+    int error = prepare(&means);
+    if (error != 0)
+        return error;
+    sti_plain_mutex_lock(lock);
+    struct sti_quiet quiet = sti_memprof_be_quiet();
+    error = fill(output, &means, make, arg);
+    sti_memprof_end_quiet(&quiet);
+    sti_plain_mutex_unlock(lock);
+    return error;
+}
+
+int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
+{
+    struct sti_output output;
+    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
+    int error = sti_memprof_is_calling() ? EDEADLK : fill_quietly(&output, lock, make, arg);
+    sti_thread_set_cancellation(cancellation);
+    if (error == 0)
+        return sti_output_write_and_unmask(&output, fd);
+    stint_unmask();
+    return error;
 }
 
 /* --- The writing of what was gathered: a copy of its numbers, so that each format and each line of it is of one moment
@@ -112,7 +150,7 @@ static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gat
         return NULL;
     snapshot->others = (struct sti_other_modules){ .count = 0 };
     snapshot->count = 0;
-    for (size_t i = 0; i < STI_PROFILE_CHAINS; i++) {
+    for (size_t i = 0; i < gathered->chain_count; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL && snapshot->count < max; site = site->next) {
             snapshot->entries[snapshot->count++] =
@@ -141,10 +179,14 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
 
 /* --- In place of the writing of profiles, where the libraries for it are missing. --- */
 
-int sti_profile_prepare(struct sti_profile_means *means)
+int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
 {
-    (void)means;
-    return ENOTSUP;
+    (void)fd;
+    (void)lock;
+    (void)make;
+    (void)arg;
+    stint_unmask();
+    return sti_memprof_is_calling() ? EDEADLK : ENOTSUP;
 }
 
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
@@ -273,7 +315,7 @@ static struct sti_profile_site *new_site(const struct key *key)
 
 static _Atomic(struct sti_profile_site *) *chain_of(struct sti_gathered *gathered, const struct key *key)
 {
-    return &gathered->chains[key->hash % STI_PROFILE_CHAINS];
+    return &gathered->chains[key->hash % gathered->chain_count];
 }
 
 static struct sti_profile_site *find_site(struct sti_gathered *gathered, const struct key *key)
@@ -313,23 +355,29 @@ static struct sti_profile_site *site_for(struct sti_gathered *gathered, const st
     return site != NULL ? site : add_site(gathered, &key);
 }
 
-static void *note_allocation(const stint_memprof_allocation *allocation, void *arg)
+bool sti_gathered_share(struct sti_gathered *gathered, const stint_memprof_allocation *allocation,
+                        struct sti_profile_share *share)
 {
-    struct sti_gathered *gathered = arg;
-    struct sti_profile_site *site = site_for(gathered, allocation);
-    struct sti_profile_share *share = site != NULL ? sti_process_lasting_malloc(sizeof *share) : NULL;
-    if (share == NULL) {
-        atomic_fetch_add_explicit(&gathered->lost, allocation->samples, memory_order_relaxed);
-        return NULL;
-    }
     double objects = (double)allocation->samples * allocation->interval / (double)allocation->charged;
     *share = (struct sti_profile_share){
-        .site = site,
+        .site = site_for(gathered, allocation),
         .samples = allocation->samples,
         .objects = (uint64_t)(objects * OBJECT + 0.5),
     };
-    atomic_fetch_add_explicit(&site->samples, share->samples, memory_order_relaxed);
-    atomic_fetch_add_explicit(&site->objects, share->objects, memory_order_relaxed);
+    return share->site != NULL;
+}
+
+static void *note_allocation(const stint_memprof_allocation *allocation, void *arg)
+{
+    struct sti_gathered *gathered = arg;
+    struct sti_profile_share *share = sti_process_lasting_malloc(sizeof *share);
+    if (share == NULL || !sti_gathered_share(gathered, allocation, share)) {
+        sti_process_free(share);
+        atomic_fetch_add_explicit(&gathered->lost, allocation->samples, memory_order_relaxed);
+        return NULL;
+    }
+    atomic_fetch_add_explicit(&share->site->samples, share->samples, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->site->objects, share->objects, memory_order_relaxed);
     return share;
 }
 
@@ -346,11 +394,13 @@ static void note_end(void *metadata, stint_memprof_end end, void *arg)
 
 const stint_memprof_tracker sti_gathered_tracker = { .alloc = note_allocation, .dealloc = note_end };
 
-struct sti_gathered *sti_gathered_create(double interval)
+struct sti_gathered *sti_gathered_create(double interval, size_t chains)
 {
-    struct sti_gathered *gathered = sti_process_lasting_calloc(1, sizeof *gathered);
+    struct sti_gathered *gathered =
+        sti_process_lasting_calloc(1, sizeof *gathered + chains * sizeof gathered->chains[0]);
     if (gathered == NULL)
         return NULL;
+    gathered->chain_count = chains;
     gathered->interval = interval;
     gathered->started = sti_clock_read(CLOCK_REALTIME);
     gathered->began = sti_clock_now();
@@ -359,7 +409,7 @@ struct sti_gathered *sti_gathered_create(double interval)
 
 void sti_gathered_free(struct sti_gathered *gathered)
 {
-    for (size_t i = 0; gathered != NULL && i < STI_PROFILE_CHAINS; i++) {
+    for (size_t i = 0; gathered != NULL && i < gathered->chain_count; i++) {
         struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_relaxed);
         while (site != NULL) {
             struct sti_profile_site *next = site->next;

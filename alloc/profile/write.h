@@ -4,6 +4,7 @@
 #ifndef STI_ALLOC_PROFILE_WRITE_H
 #define STI_ALLOC_PROFILE_WRITE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +16,6 @@
 /* --- What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of
  * it has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
 
-#define STI_PROFILE_CHAINS 16384
-
 /* With a name for every request there is no end of sites. Where there are so many, what is new is counted without its
  * names, by its callstack alone; and where callstacks are as many as the second says, together. */
 #define STI_PROFILE_NAMED_MAX 8192
@@ -26,7 +25,7 @@
 struct sti_profile_site {
     struct sti_profile_site *next;
     uint64_t hash;
-    _Atomic uint64_t samples; /* and these three: see gather.c */
+    _Atomic uint64_t samples; /* and these three: see write.c */
     _Atomic uint64_t objects;
     _Atomic uint64_t ended_samples;
     _Atomic uint64_t ended_objects;
@@ -42,11 +41,14 @@ struct sti_gathered {
     uint64_t began;   /* the same moment by CLOCK_MONOTONIC */
     _Atomic uint64_t sites;
     _Atomic uint64_t lost;
-    _Atomic(struct sti_profile_site *) chains[STI_PROFILE_CHAINS];
+    size_t chain_count;
+    _Atomic(struct sti_profile_site *) chains[];
 };
 
-/* For one profile; the tracker's arg. NULL: no memory. To be freed when nothing is followed any more. */
-struct sti_gathered *sti_gathered_create(double interval);
+/* For one profile, whose tracker's arg it is, or for a task's own rate (followed.h). NULL: no memory. To be freed when
+ * nothing is followed any more. */
+#define STI_PROFILE_CHAINS 16384 /* of a profile */
+struct sti_gathered *sti_gathered_create(double interval, size_t chains);
 void sti_gathered_free(struct sti_gathered *gathered);
 
 extern const stint_memprof_tracker sti_gathered_tracker;
@@ -57,6 +59,10 @@ struct sti_profile_share {
     uint64_t samples;
     uint64_t objects; /* in parts of 1/STI_PROFILE_OBJECT */
 };
+
+/* Of a block with this allocation. False: no memory. */
+bool sti_gathered_share(struct sti_gathered *gathered, const stint_memprof_allocation *allocation,
+                        struct sti_profile_share *share);
 
 #define STI_PROFILE_OBJECT 65536
 
@@ -127,16 +133,20 @@ extern const struct sti_profile_writer sti_profile_writer;
 
 struct sti_profile_means {
     const struct sti_profile_writer *writer;
+    void *module; /* to ask for more that is in there; NULL: it is linked in */
     sti_demangle_fn *demangle;
 };
 
-/* Find what writing needs. Any thread, masked, which is to hold no lock: the loader's is taken, and a thread that has
- * that may be in a constructor that waits for ours. 0; ENOTSUP; ELIBACC: the module, or a library that it needs, cannot
- * be loaded. */
-int sti_profile_prepare(struct sti_profile_means *means);
+/* Put something into the stream: 0 or an errno value. Masked, with the lock, sampling and charging off. */
+typedef int sti_profile_make_fn(const struct sti_profile_means *means, const void *arg, FILE *stream);
 
-/* A profile that took so many nanoseconds. Thread of the caller, while sampling and charging are off.
- * 0; ENOMEM. What the stream has met with, it knows itself. */
+/* Write what that makes to a descriptor; then the caller's mask ends (output.h). Any thread, which is to hold no lock:
+ * the loader's is taken, and a thread that has that may be in a constructor that waits for ours. 0; EDEADLK: in a
+ * callback of a tracker; ENOTSUP: built without; ELIBACC: the module, or a library that it needs, cannot be loaded;
+ * ENOMEM; ECANCELED: in STINT_FAIL, the task is interrupted; and what it returns, and write(). */
+int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg);
+
+/* A profile that took so many nanoseconds. As in a sti_profile_make_fn. */
 int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
                       FILE *stream, stint_profile_kind kind);
 

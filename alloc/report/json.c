@@ -19,19 +19,10 @@ struct json {
 
 static void put_string(FILE *stream, const char *text)
 {
+    char room[STI_JSON_ROOM];
     fputc('"', stream);
-    while (*text != '\0') {
-        size_t length = sti_utf8_character(text);
-        if (length == 0)
-            fputs("\\ufffd", stream);
-        else if (*text == '"' || *text == '\\')
-            fprintf(stream, "\\%c", *text);
-        else if (length == 1 && (*text < ' ' || *text == 0x7f))
-            fprintf(stream, "\\u%04x", (unsigned)*text);
-        else
-            fwrite(text, 1, length, stream);
-        text += length > 0 ? length : 1;
-    }
+    while (*text != '\0')
+        fwrite(room, 1, sti_json_character(room, &text), stream);
     fputc('"', stream);
 }
 

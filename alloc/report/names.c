@@ -202,29 +202,6 @@ bool sti_report_has_address(const stint_wall_death *death)
 
 /* --- Numbers. */
 
-struct sti_report_bulk sti_report_bulk_of(const struct sti_report_heap *heap)
-{
-    bool taken[STI_REPORT_CLASSES] = { false };
-    struct sti_report_bulk bulk = { .above = SIZE_MAX };
-    size_t bytes = 0;
-    while (bytes < heap->bytes / 4 * 3) {
-        size_t largest = STI_REPORT_CLASSES;
-        for (size_t i = 0; i < heap->class_count; i++) {
-            if (!taken[i] && (largest == STI_REPORT_CLASSES || heap->classes[i].bytes > heap->classes[largest].bytes))
-                largest = i;
-        }
-        if (largest == STI_REPORT_CLASSES)
-            break;
-        const struct sti_report_class *class = &heap->classes[largest];
-        taken[largest] = true;
-        bytes += class->bytes;
-        bulk.blocks += class->blocks;
-        bulk.above = class->above < bulk.above ? class->above : bulk.above;
-        bulk.up_to = class->size > bulk.up_to ? class->size : bulk.up_to;
-    }
-    return bulk;
-}
-
 unsigned sti_report_error_percent(uint64_t samples)
 {
     unsigned percent = 1;

@@ -36,15 +36,6 @@ const char *sti_report_signal(char *room, int number);
 /* Whether it is known at which address the fault was that ended the process. */
 bool sti_report_has_address(const stint_wall_death *death);
 
-/* The classes that hold most, together three quarters of all: those from first to last among others. False: the heap is
- * empty. */
-struct sti_report_bulk {
-    size_t blocks;
-    size_t above; /* bytes of a block: more than this, */
-    size_t up_to; /* and no more than this */
-};
-struct sti_report_bulk sti_report_bulk_of(const struct sti_report_heap *heap);
-
 /* The relative error of a number that so many samples tell: one in the root of that, in percent, rounded up. */
 unsigned sti_report_error_percent(uint64_t samples);
 

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <stint/account.h>
@@ -18,7 +17,6 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -28,7 +26,6 @@
 #include "alloc/charge/account.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/output.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/roots.h"
@@ -104,85 +101,129 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
     return 0;
 }
 
-/* A scope that has ended had its own; one that has the same place since is told by its has_report. */
-static bool is_of(const struct stint_report *report, const struct sti_scope *scope)
+/* --- One that another process has made, of which this one has a copy that may say anything. It is made safe here, not
+ * true: numbers of entries fit, texts end, values have a name, truth values are 0 or 1. Addresses are mere numbers to
+ * all who read them. Any thread. */
+
+#define INTERVAL_MAX 1e18 /* bytes from one sample to the next, which an integer holds */
+
+static void limit(size_t *count, size_t most)
 {
-    return report->scope == scope && scope->has_report;
+    if (*count > most)
+        *count = most;
 }
 
-static bool is_free(const struct stint_report *report, const struct sti_thread *thread)
+/* What is neither 0 nor 1 may not be read as a bool. */
+static void limit_truth(bool *value)
 {
-    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->below) {
-        if (is_of(report, scope))
-            return false;
+    unsigned char byte;
+    memcpy(&byte, value, sizeof byte);
+    *value = byte != 0;
+}
+
+static void end_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+}
+
+static void limit_stack(struct sti_report_stack *stack)
+{
+    limit(&stack->length, STI_REPORT_DEPTH);
+    limit_truth(&stack->is_cut);
+}
+
+static void limit_contents(struct sti_report_contents *contents)
+{
+    if ((unsigned)contents->kind > STI_REPORT_POINTER)
+        contents->kind = STI_REPORT_OTHER;
+    end_text(contents->text, sizeof contents->text);
+}
+
+/* Shares are said of the blocks that were looked at. */
+static void limit_class(struct sti_report_class *class)
+{
+    limit(&class->content_count, class->looked_at > 0 ? STI_REPORT_CONTENTS : 0);
+    for (size_t i = 0; i < class->content_count; i++)
+        limit_contents(&class->contents[i]);
+}
+
+static void limit_heap(struct sti_report_heap *heap)
+{
+    limit_truth(&heap->is_taken);
+    limit_truth(&heap->is_searched);
+    limit(&heap->class_count, STI_REPORT_CLASSES);
+    for (size_t i = 0; i < heap->class_count; i++)
+        limit_class(&heap->classes[i]);
+    limit(&heap->largest_count, STI_REPORT_LARGEST);
+    for (size_t i = 0; i < heap->largest_count; i++)
+        limit_contents(&heap->largest[i].contents);
+}
+
+static void limit_lists(struct stint_report *report)
+{
+    limit(&report->wait_count, STI_REPORT_WAITS);
+    limit(&report->point_count, STI_REPORT_POINTS);
+    limit(&report->root_count, STI_REPORT_ROOTS);
+    for (size_t i = 0; i < report->root_count; i++) {
+        end_text(report->roots[i].where, sizeof report->roots[i].where);
+        end_text(report->roots[i].module, sizeof report->roots[i].module);
     }
-    return true;
+    limit_truth(&report->is_sampled);
+    if (!(report->interval >= 0 && report->interval <= INTERVAL_MAX)) /* it may be no number */
+        report->interval = 0;
+    limit(&report->holder_count, STI_REPORT_HOLDERS);
+    for (size_t i = 0; i < report->holder_count; i++)
+        limit(&report->holders[i].length, STI_REPORT_HOLDER_DEPTH);
 }
 
-static struct stint_report *find_free(const struct sti_thread *thread)
+int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report)
 {
-    struct stint_report *report = thread->reports;
-    while (report != NULL && !is_free(report, thread))
-        report = report->next;
-    return report;
+    const size_t from = offsetof(struct stint_report, is_delivered);
+    if (size != sizeof **report)
+        return EPROTO;
+    struct stint_report *made = sti_report_make(false);
+    if (made == NULL)
+        return ENOMEM;
+    memcpy((char *)made + from, (const char *)bytes + from, sizeof *made - from);
+    limit_truth(&made->is_delivered);
+    limit_truth(&made->was_elsewhere);
+    limit_stack(&made->tripped);
+    limit_stack(&made->delivered);
+    limit_lists(made);
+    limit_heap(&made->heap);
+    *report = made;
+    return 0;
 }
+
+/* --- A scope's. Its thread. */
 
 /* What a task has locked is told from now on, not only that it has. */
 static void begin(struct stint_report *report, struct sti_scope *scope)
 {
-    report->scope = scope;
     report->cpu_begin = sti_processor_clock_about(&scope->thread->processor, sti_clock_now());
-    scope->has_report = true;
+    scope->report = report;
     if (sti_thread_metered != NULL && scope->thread->scope == scope && scope->thread->stopped == NULL)
         sti_hold_name_locks(scope);
 }
 
-static struct stint_report *begin_free(struct sti_thread *thread)
+static struct stint_report *take_or_make(struct sti_thread *thread, bool in_handler)
 {
-    struct stint_report *report = find_free(thread);
+    struct stint_report *report = thread->reports;
     if (report == NULL)
-        return NULL;
-    struct stint_report *next = report->next;
+        return sti_report_make(in_handler);
+    thread->reports = report->next;
     clear(report);
-    report->next = next;
-    return report;
-}
-
-static struct stint_report *begin_new(struct sti_thread *thread, bool in_handler)
-{
-    struct stint_report *report = sti_report_make(in_handler);
-    if (report == NULL)
-        return NULL;
-    report->next = thread->reports;
-    thread->reports = report;
     return report;
 }
 
 struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
 {
-    struct sti_thread *thread = scope->thread;
-    struct stint_report *report = thread->reports;
-    while (report != NULL && !is_of(report, scope))
-        report = report->next;
-    if (report != NULL)
-        return report;
-    report = begin_free(thread);
-    if (report == NULL)
-        report = begin_new(thread, in_handler);
+    if (scope->report != NULL)
+        return scope->report;
+    struct stint_report *report = take_or_make(scope->thread, in_handler);
     if (report != NULL)
         begin(report, scope);
     return report;
-}
-
-static void take_off(struct sti_thread *thread, struct stint_report *report)
-{
-    struct stint_report **link = &thread->reports;
-    while (*link != report)
-        link = &(*link)->next;
-    *link = report->next;
-    report->next = NULL;
-    report->scope->has_report = false;
-    report->scope = NULL;
 }
 
 /* --- Its end: with the task's. Thread of the scope, outside of it. */
@@ -244,9 +285,7 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
     report->usage = outcome->usage;
     if (options == NULL)
         return;
-    report->level = options->report;
     report->budget = options->budget;
-    report->on_interrupt = options->on_interrupt;
     report->is_named = options->name != NULL;
     copy_name(report->name, sizeof report->name, options->name);
     copy_name(report->account, sizeof report->account,
@@ -256,18 +295,11 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
 static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
 {
     sti_report_describe(report, scope->request->options, outcome);
-    report->level = sti_reporting_level(scope);
     if (scope->deadline != UINT64_MAX && scope->deadline > scope->start)
         report->deadline_ns = scope->deadline - scope->start;
     report->function = (uintptr_t)scope->request->fn + 1;
     merge_group(report, scope);
 }
-
-/* The reported options of a stint_run lie in this. */
-struct reported {
-    stint_options options;
-    struct stint_report *report;
-};
 
 static void note_end(struct sti_scope *scope, stint_outcome *outcome)
 {
@@ -275,18 +307,18 @@ static void note_end(struct sti_scope *scope, stint_outcome *outcome)
     const struct sti_scope_request *request = scope->request;
     scope->thread->reporting = NULL;
     describe(report, scope, outcome);
-    take_off(scope->thread, report);
-    if (request->tally != NULL)
-        taken_by(outcome, report);
+    scope->report = NULL;
+    if (request->report != NULL)
+        *request->report = report;
     else
-        ((struct reported *)(uintptr_t)request->options)->report = report;
+        taken_by(outcome, report);
 }
 
-/* What it has on its thread's list is the next scope's. A task of a pool is never left so. */
-static void note_abandoned(struct sti_scope *scope)
+static void give_back(struct sti_scope *scope)
 {
-    if (scope->request->tally == NULL)
-        ((struct reported *)(uintptr_t)scope->request->options)->options.flags &= ~STI_OPTIONS_REPORTED;
+    scope->report->next = scope->thread->reports;
+    scope->thread->reports = scope->report;
+    scope->report = NULL;
 }
 
 static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
@@ -322,7 +354,7 @@ void sti_report_start(void)
         .kept = note_kept,
         .begin_end = note_begin_of_end,
         .end = note_end,
-        .abandoned = note_abandoned,
+        .unread = give_back,
         .drop = sti_report_free,
         .end_thread = end_thread,
     };
@@ -340,28 +372,24 @@ stint_report *stint_report_retain(stint_report *report)
 
 void stint_report_release(stint_report *report)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with it before it frees it. */
     if (report != NULL && atomic_fetch_sub_explicit(&report->references, 1, memory_order_acq_rel) == 1)
         sti_report_free(report);
 }
 
-/* Its options are the run's alone: what they refer to is retained by stint_run. */
 int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
                        stint_report **report)
 {
-    struct reported reported = { .options = STINT_OPTIONS_INIT, .report = NULL };
+    static const stint_options no_limits = STINT_OPTIONS_INIT;
     stint_options room;
     int error = fn != NULL && outcome != NULL && report != NULL ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
-    if (options != NULL)
-        reported.options = *options;
     *report = NULL;
-    if (reported.options.report != STINT_REPORT_NONE)
-        reported.options.flags |= STI_OPTIONS_REPORTED;
-    error = sti_run_taken(fn, arg, &reported.options, outcome);
-    *report = reported.report;
-    if (error == 0 && reported.report == NULL && sti_thread_metered != NULL)
+    error = sti_run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, report);
+    if (error == 0 && *report == NULL && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
 }
@@ -369,8 +397,6 @@ int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, st
 /* --- The writing of a report. The formats for people and machines are in the module that writes profiles (names.h),
  * which is loaded when it is first needed; pprof's is that of a profile, which is made of the report here. Any thread,
  * one at a time. */
-
-#if STI_PROFILES
 
 /* --- A report as a profile. */
 
@@ -427,89 +453,41 @@ static int write_profile(const struct sti_profile_means *means, const struct sti
     return error;
 }
 
-/* --- The module's part. */
+/* --- One at a time, as profiles are: what looks names up is not made for more. */
+
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Where the inner parts are linked into a program, so is the module. */
 extern sti_report_writer_fn sti_report_writer __attribute__((weak, visibility("hidden")));
 
-/* A link map is its object's handle, too. */
 static sti_report_writer_fn *find_writer(const struct sti_profile_means *means)
 {
-    Dl_info unused;
-    struct link_map *module = NULL;
-    sti_report_writer_fn *found = NULL;
-    if (&sti_report_writer != NULL)
-        return sti_report_writer;
-    if (dladdr1(means->writer, &unused, (void **)&module, RTLD_DL_LINKMAP) != 0 && module != NULL)
-        *(void **)&found = dlsym(module, STI_REPORT_WRITER);
+    sti_report_writer_fn *found = sti_report_writer;
+    if (means->module != NULL)
+        *(void **)&found = dlsym(means->module, STI_REPORT_WRITER);
     return found;
 }
 
-static int write_kind(const struct sti_profile_means *means, const stint_report *report, FILE *stream,
-                      stint_report_kind kind)
+struct wanted {
+    const stint_report *report;
+    stint_report_kind kind;
+};
+
+static int make(const struct sti_profile_means *means, const void *arg, FILE *stream)
 {
-    if (kind == STINT_REPORT_PPROF)
-        return write_profile(means, report, stream);
+    const struct wanted *wanted = arg;
+    if (wanted->kind == STINT_REPORT_PPROF)
+        return write_profile(means, wanted->report, stream);
     sti_report_writer_fn *writer = find_writer(means);
-    return writer != NULL ? writer(report, means->demangle, stream, kind) : ELIBACC;
-}
-
-/* --- One at a time, as profiles are: what looks names up is not made for more. */
-
-static STI_AT_FORKS pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
-
-STI_FORK_HANDLER void sti_report_in_child(void)
-{
-    writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
-static int make_quietly(struct sti_output *output, const struct sti_profile_means *means, const stint_report *report,
-                        stint_report_kind kind)
-{
-    if (!sti_output_open(output))
-        return ENOMEM;
-    return sti_output_close(output, write_kind(means, report, output->stream, kind));
-}
-
-static int make(struct sti_output *output, const stint_report *report, stint_report_kind kind)
-{
-    struct sti_profile_means means;
-    int error = sti_profile_prepare(&means);
-    if (error != 0)
-        return error;
-    sti_plain_mutex_lock(&writing);
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = make_quietly(output, &means, report, kind);
-    sti_memprof_end_quiet(&quiet);
-    sti_plain_mutex_unlock(&writing);
-    return error;
+    return writer != NULL ? writer(wanted->report, means->demangle, stream, wanted->kind) : ELIBACC;
 }
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
 {
-    struct sti_output output;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (report == NULL || (unsigned)kind > STINT_REPORT_PPROF)
         return EINVAL;
-    if (sti_memprof_is_calling())
-        return EDEADLK;
     stint_mask();
-    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = make(&output, report, kind);
-    sti_thread_set_cancellation(cancellation);
-    if (error == 0)
-        return sti_output_write_and_unmask(&output, fd);
-    stint_unmask();
-    return error;
+    return sti_profile_output_and_unmask(fd, &writing, make, &(struct wanted){ .report = report, .kind = kind });
 }
-
-#else
-
-/* --- In place of it, where the libraries for it are missing (docs/profiling.md). */
-
-int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
-{
-    (void)fd;
-    return report == NULL || (unsigned)kind > STINT_REPORT_PPROF ? EINVAL : ENOTSUP;
-}
-
-#endif

@@ -4,11 +4,10 @@
  * what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
- * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold; lost.c, who
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
  * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
- * the module that writes profiles (text.c, json.c, pprof.c). One of a task that ends Ok is not even looked at at its
- * end: it stays on its thread's list for the next task. When the task has ended, the report is its taker's, and is
- * never changed again. */
+ * the module that writes profiles (text.c, json.c). The one of a task that ends Ok waits on its thread for the next
+ * task. When a task has ended otherwise, the report is its taker's, and is never changed again. */
 #ifndef STI_ALLOC_REPORT_REPORT_H
 #define STI_ALLOC_REPORT_REPORT_H
 
@@ -27,7 +26,7 @@
 struct sti_heap;
 struct sti_root;
 struct sti_scope;
-struct sti_stopped;
+struct sti_registers;
 struct sti_thread;
 
 #define STI_REPORT_DEPTH 64 /* frames of a callstack */
@@ -140,30 +139,23 @@ struct sti_report_holder {
 };
 
 struct stint_report {
-    /* While the task runs. */
-    struct stint_report *next; /* on its thread's list */
-    struct sti_scope *scope;   /* NULL: none */
-    bool is_delivered;
-    bool is_mapped; /* made in a signal's handler: pages of its own */
+    struct stint_report *next; /* of those that wait for a scope */
+    bool is_mapped;            /* made in a signal's handler: pages of its own */
     bool has_waited;
     uint64_t cpu_begin;
     uint64_t stride; /* every so many-th measurement is a point */
     uint64_t measured;
-
     atomic_uint references;
 
     /* Of one whose addresses are another process's: freed with it. */
     struct sti_other_modules others;
 
-    stint_report_level level;
+    /* What sti_report_describe knows of its task. */
     stint_status status;
     stint_reason reason;
     int error;
     stint_usage usage;
     stint_budget budget;
-    stint_on_interrupt on_interrupt;
-    uint64_t deadline_ns; /* since its start; 0: none */
-    uintptr_t function;
     bool is_named;
     char name[STI_REPORT_NAME];
     char account[STI_REPORT_NAME]; /* empty: none */
@@ -172,12 +164,16 @@ struct stint_report {
     bool is_dead;
     stint_wall_death death;
 
+    /* What was seen in its own process: from here on (sti_report_adopt). */
+    bool is_delivered;
     bool was_elsewhere; /* another thread of the task tripped it */
+    bool is_sampled;
+    uint64_t deadline_ns; /* since its start; 0: none */
+    uintptr_t function;
     size_t wait_count;
     size_t point_count;
     size_t root_count;
     size_t holder_count;
-    bool is_sampled;
     double interval; /* bytes from one sample to the next */
     uint64_t samples;
 
@@ -215,6 +211,10 @@ void sti_report_free(struct stint_report *report);
 /* What all reports say of a task that is not running here: of its options, which may be NULL, and its outcome. */
 void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome);
 
+/* Make one of the bytes of another process's, wherever they come from: what they say may be wrong, but it can be read
+ * and written as any other. It has to be described. 0; EPROTO: they are not so many; ENOMEM. */
+int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
+
 /* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
 
@@ -227,14 +227,10 @@ void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_repo
 /* At start. */
 void sti_report_start(void);
 
-/* In the child of a fork(2). */
-void sti_report_in_child(void);
-
 /* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
  * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
 
-typedef int sti_report_writer_fn(const struct stint_report *report,
-                                 char *(*demangle)(const char *, char *, size_t *, int *), FILE *stream,
+typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
                                  stint_report_kind kind);
 #define STI_REPORT_WRITER "sti_report_writer"
 

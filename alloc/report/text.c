@@ -228,6 +228,17 @@ static void write_when(FILE *stream, const struct stint_report *report)
     }
 }
 
+static void write_string(FILE *stream, const char *text)
+{
+    char shown[STI_REPORT_TEXT];
+    size_t length = strlen(text);
+    for (size_t i = 0; i <= length; i++)
+        shown[i] = text[i] == '\n' || text[i] == '\t' ? ' ' : text[i];
+    fputs("text: \"", stream);
+    sti_report_put(stream, shown);
+    fputc('"', stream);
+}
+
 static void write_contents(FILE *stream, const struct sti_symbols *symbols, const struct sti_report_contents *contents)
 {
     switch (contents->kind) {
@@ -235,10 +246,7 @@ static void write_contents(FILE *stream, const struct sti_symbols *symbols, cons
         fputs("zeros", stream);
         break;
     case STI_REPORT_STRING:
-        fputs("text: \"", stream);
-        for (const char *c = contents->text; *c != '\0'; c++)
-            fputc(*c == '\n' || *c == '\t' ? ' ' : *c, stream);
-        fputc('"', stream);
+        write_string(stream, contents->text);
         break;
     case STI_REPORT_POINTER:
         write_place(stream, symbols, sti_report_data(symbols, contents->address));
@@ -279,7 +287,7 @@ static void write_lost(FILE *stream, const struct sti_report_heap *heap)
                 sti_report_number(room, heap->lost_blocks), percent_of(heap->lost_blocks, heap->live_blocks),
                 percent_of(heap->lost_bytes, heap->live_bytes));
     else
-        fprintf(stream, "\nlost: not known; there was time to look at %.1f %% of the bytes",
+        fprintf(stream, "\nlost: not known; %.1f %% of the bytes were looked at",
                 percent_of(heap->live_bytes, heap->bytes));
     if (heap->unread_bytes > 0)
         fprintf(stream, "; %s could not be read", sti_report_bytes(room, heap->unread_bytes));
@@ -357,7 +365,9 @@ static void write_kept(FILE *stream, const struct stint_report *report, const st
         sti_report_put(stream, symbol != NULL ? symbol : "a variable");
         fputs(" of ", stream);
         sti_report_put(stream, root->module[0] != '\0' ? root->module : "the program");
-        fprintf(stream, " (%s + 0x%" PRIx64 ")", root->where, root->offset);
+        fputs(" (", stream);
+        sti_report_put(stream, root->where);
+        fprintf(stream, " + 0x%" PRIx64 ")", root->offset);
         if (root->size != 0)
             fprintf(stream, ": a block of %s", sti_report_bytes(room, root->size));
         fputc('\n', stream);
@@ -393,9 +403,39 @@ static void write_held(FILE *stream, const struct stint_report *report)
     fprintf(stream, "%.*s of %s", length, held, limit);
 }
 
+/* The classes that hold most, together three quarters of all: those from the smallest to the largest among others. */
+struct bulk {
+    size_t blocks;
+    size_t above; /* bytes of a block: more than this, */
+    size_t up_to; /* and no more than this */
+};
+
+static struct bulk bulk_of(const struct sti_report_heap *heap)
+{
+    bool taken[STI_REPORT_CLASSES] = { false };
+    struct bulk bulk = { .above = SIZE_MAX };
+    size_t bytes = 0;
+    while (bytes < heap->bytes / 4 * 3) {
+        size_t largest = STI_REPORT_CLASSES;
+        for (size_t i = 0; i < heap->class_count; i++) {
+            if (!taken[i] && (largest == STI_REPORT_CLASSES || heap->classes[i].bytes > heap->classes[largest].bytes))
+                largest = i;
+        }
+        if (largest == STI_REPORT_CLASSES)
+            break;
+        const struct sti_report_class *class = &heap->classes[largest];
+        taken[largest] = true;
+        bytes += class->bytes;
+        bulk.blocks += class->blocks;
+        bulk.above = class->above < bulk.above ? class->above : bulk.above;
+        bulk.up_to = class->size > bulk.up_to ? class->size : bulk.up_to;
+    }
+    return bulk;
+}
+
 static void write_blocks(FILE *stream, const struct stint_report *report)
 {
-    struct sti_report_bulk bulk = sti_report_bulk_of(&report->heap);
+    struct bulk bulk = bulk_of(&report->heap);
     char room[STI_REPORT_ROOM];
     write_held(stream, report);
     if (bulk.blocks > 0)

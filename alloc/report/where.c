@@ -10,11 +10,10 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/base/stopped.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/rollback/heap.h"
 #include "heap.h"
@@ -36,25 +35,6 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
     return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
 }
 
-/* Of the outermost of the boundaries that the task's frames lie in; length: there is none. */
-static size_t boundary_of(const uintptr_t *frames, size_t length)
-{
-    size_t i = length;
-    while (i > 0 && frames[i - 1] != (uintptr_t)sti_boundary_landing)
-        i--;
-    return i > 0 ? i - 1 : length;
-}
-
-/* Where this library is linked into a program, no frame can be told to be its own. But the task's lie within a
- * boundary; where there is none on the scope's stack, they have been left. */
-static size_t length_in_task(const uintptr_t *frames, size_t length, bool may_be_elsewhere)
-{
-    if (is_own((uintptr_t)sti_boundary_landing + 1))
-        return length;
-    size_t boundary = boundary_of(frames, length);
-    return boundary < length || may_be_elsewhere ? boundary : 0;
-}
-
 static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
 {
     size_t kept = first;
@@ -66,46 +46,33 @@ static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
 }
 
 /* In the midst are those of a stint_run in the task. */
-static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked,
-                 bool is_elsewhere)
+static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked)
 {
-    size_t length = length_in_task(frames, walked, is_elsewhere || walked == STI_REPORT_DEPTH + OWN_FRAMES);
-    bool is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES;
     size_t first = 0;
-    while (first < length && is_own(frames[first]))
+    while (first < walked && is_own(frames[first]))
         first++;
-    size_t last = first < length ? leave_own_out(frames, first, length) : length;
-    if (first == length)
-        first = is_cut || boundary_of(frames, length) < length ? 0 : length;
-    if (first == length)
-        stack->begin = 0;
-    else if (first > 0)
+    size_t length = leave_own_out(frames, first, walked) - first;
+    if (first > 0)
         stack->begin = tops[first - 1];
-    stack->is_cut = is_cut || last - first > STI_REPORT_DEPTH;
-    stack->length = last - first < STI_REPORT_DEPTH ? last - first : STI_REPORT_DEPTH;
+    stack->is_cut = walked == STI_REPORT_DEPTH + OWN_FRAMES || length > STI_REPORT_DEPTH;
+    stack->length = length < STI_REPORT_DEPTH ? length : STI_REPORT_DEPTH;
     memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
 }
 
 static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack, const struct sti_scope *scope,
-                                                 const struct sti_stopped *stopped)
+                                                 const struct sti_registers *stopped)
 {
     void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
     uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
-    struct sti_registers at;
-    if (stopped != NULL)
-        at = stopped->at;
-    else
-        __asm__ volatile("leaq 0f(%%rip), %0\n\t"
-                         "movq %%rsp, %1\n\t"
-                         "movq %%rbp, %2\n"
-                         "0:"
-                         : "=&r"(at.ip), "=&r"(at.sp), "=&r"(at.bp));
+    if (stopped == NULL && sti_thread_metered == NULL) /* the task's frames have been left */
+        return;
+    struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
-    size_t length = sti_stopped_callstack(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
+    size_t length = sti_callstack_of(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
     if (length > 0)
         frames[0] = (char *)frames[0] + 1;
     stack->begin = at.sp;
-    trim(stack, (uintptr_t *)(void *)frames, tops, length, end == 0);
+    trim(stack, (uintptr_t *)(void *)frames, tops, length);
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */
@@ -177,8 +144,9 @@ static void publish(const struct sti_scope *scope)
 
 void sti_report_note_trip(struct sti_scope *scope)
 {
-    const struct sti_stopped *stopped = scope->thread->stopped;
-    if (scope->tripped == STINT_REASON_OUTER)
+    const struct sti_registers *stopped = scope->thread->stopped;
+    /* An exception has left the frames that threw it. */
+    if (scope->tripped == STINT_REASON_OUTER || scope->tripped == STINT_REASON_EXCEPTION)
         return;
     if (scope->is_subtask) {
         if (scope->share != NULL)
@@ -213,21 +181,22 @@ static uintptr_t object_held(const struct sti_scope *innermost)
 }
 
 /* Of the innermost frames that may not be left, in a row, the outermost: it is what the task's code has called. */
-static uintptr_t protected_frame(const struct sti_report_stack *stack)
+static uintptr_t awaited_frame(const struct sti_report_stack *stack, enum sti_left way)
 {
+    struct sti_caller_module last = { .size = 0 };
     uintptr_t found = 0;
     for (size_t i = 0; i < stack->length; i++) {
-        bool is_protected = sti_caller_is_protected_further_out(stack->frames[i] - 1);
-        if (!is_protected && found != 0)
+        bool may_be_left = sti_module_may_be_left(stack->frames[i] - 1, way, &last);
+        if (may_be_left && found != 0)
             break;
-        if (is_protected)
+        if (!may_be_left)
             found = stack->frames[i];
     }
     return found;
 }
 
 static uintptr_t what_holds(const struct sti_scope *innermost, stint_deferral rule,
-                            const struct sti_report_stack *stack)
+                            const struct sti_report_stack *stack, const struct sti_registers *stopped)
 {
     switch (rule) {
     case STINT_DEFERRAL_LOCK:
@@ -235,7 +204,7 @@ static uintptr_t what_holds(const struct sti_scope *innermost, stint_deferral ru
     case STINT_DEFERRAL_STATIC:
         return object_held(innermost);
     case STINT_DEFERRAL_FRAME:
-        return protected_frame(stack);
+        return awaited_frame(stack, sti_verdict_way(innermost, stopped));
     default:
         return 0;
     }
@@ -256,7 +225,7 @@ static struct sti_report_wait *wait_for(struct stint_report *report, stint_defer
 
 /* Another thread's trip is found here first. */
 static void note_wait(struct stint_report *report, struct sti_scope *scope, stint_deferral rule, const void *culprit,
-                      const struct sti_stopped *stopped)
+                      const struct sti_registers *stopped)
 {
     struct sti_report_wait *wait = wait_for(report, rule);
     report->has_waited = true;
@@ -264,7 +233,7 @@ static void note_wait(struct stint_report *report, struct sti_scope *scope, stin
         return;
     struct sti_report_stack *stack = report->tripped.length > 0 ? &report->delivered : &report->tripped;
     take_stack(stack, scope, stopped);
-    wait->at = culprit != NULL ? (uintptr_t)culprit : what_holds(scope->thread->scope, rule, stack);
+    wait->at = culprit != NULL ? (uintptr_t)culprit : what_holds(scope->thread->scope, rule, stack, stopped);
 }
 
 static bool is_told(const struct sti_scope *scope)
@@ -274,7 +243,7 @@ static bool is_told(const struct sti_scope *scope)
 }
 
 void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                              const struct sti_stopped *stopped)
+                              const struct sti_registers *stopped)
 {
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
@@ -284,7 +253,7 @@ void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, co
 }
 
 /* Where it has not waited, it is where it was tripped. */
-static void note_its_delivery(struct stint_report *report, struct sti_scope *scope, const struct sti_stopped *stopped)
+static void note_its_delivery(struct stint_report *report, struct sti_scope *scope, const struct sti_registers *stopped)
 {
     report->is_delivered = true;
     if (report->tripped.length == 0)
@@ -295,7 +264,7 @@ static void note_its_delivery(struct stint_report *report, struct sti_scope *sco
         sti_report_take_heap(report, scope);
 }
 
-void sti_report_note_delivery(struct sti_thread *thread, const struct sti_stopped *stopped)
+void sti_report_note_delivery(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;

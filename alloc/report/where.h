@@ -8,14 +8,14 @@
 #include "report.h"
 
 struct sti_scope;
-struct sti_stopped;
+struct sti_registers;
 struct sti_thread;
 
 /* What the rest of the library tells (base/reporting.h). */
 void sti_report_note_measurement(struct sti_scope *scope, size_t held);
 void sti_report_note_trip(struct sti_scope *scope);
 void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                              const struct sti_stopped *stopped);
-void sti_report_note_delivery(struct sti_thread *thread, const struct sti_stopped *stopped);
+                              const struct sti_registers *stopped);
+void sti_report_note_delivery(struct sti_thread *thread, const struct sti_registers *stopped);
 
 #endif

@@ -45,7 +45,7 @@ static inline bool sti_kept_may_contain(const void *block)
 void sti_kept_forget(const void *block);
 
 /* --- Heaps for what libc allocates for itself in a scope. Such blocks outlive the scope whatever becomes of it: they
- * hang on handles, which are closed (handle.h), or on tables of libc's. So their heap is never destroyed, and always
+ * hang on handles, which are closed (undo.h), or on tables of libc's. So their heap is never destroyed, and always
  * committed. That they have one is for the meter: what libc holds for a task counts for its memory limit. Thread of the
  * scope only. */
 
@@ -55,7 +55,6 @@ struct sti_scope;
 void *sti_libc_heap_malloc(struct sti_thread *thread, size_t size);
 void *sti_libc_heap_zalloc(struct sti_thread *thread, size_t size);
 void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t size);
-void *sti_libc_heap_realloc(struct sti_thread *thread, void *block, size_t size);
 
 /* Bytes in live blocks; what other threads have freed may count until it is collected. */
 size_t sti_libc_heap_held(const struct sti_scope *scope);
@@ -75,7 +74,7 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
  * there until the heap is destroyed or the thread ends, and for both it is made accessible again. What was in the
  * blocks goes back to the system at once: a heap in quarantine takes little more than its addresses. */
 
-/* In place of sti_heap_destroy, which follows later. False: it cannot be kept. */
+/* In place of sti_heap_end, which follows later. False: it cannot be kept. */
 bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap);
 
 /* Before mimalloc looks through the pages of the thread that ends: from the first of the destructors of thread-specific

@@ -3,22 +3,26 @@
  * The record of what tasks have mapped; see mapping.h. */
 #include "mapping.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "alloc/base/backend.h"
+#include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "heap.h"
+#include "nursery.h"
 
-/* What one scope, or a share while nothing runs there, has mapped. With the lock, but for held, which its thread reads
- * at any time. */
+/* With the lock, but for held, which its thread reads at any time. */
 struct sti_mapped {
     struct sti_mapping *first; /* the newest */
     atomic_size_t held;        /* bytes that count */
-    size_t count;
-    uint64_t id; /* no other ever has it */
+    uint64_t number;           /* the older, the smaller */
     const struct sti_thread *thread;
     struct sti_mapped *next; /* of all */
     struct sti_mapped **link;
@@ -26,10 +30,10 @@ struct sti_mapped {
 
 atomic_size_t sti_mapping_count;
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MAPPINGS].mutex; /* for all that follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
 static struct sti_mapping *root;
-static STI_AT_FORKS struct sti_mapped *all;
-static uint64_t last_id;
+static struct sti_mapped *all;
+static uint64_t last_number;
 static _Thread_local bool inside;
 
 /* With the lock: nobody else changes it. */
@@ -44,13 +48,13 @@ bool sti_mapping_lock(void)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     return true;
 }
 
 void sti_mapping_unlock(void)
 {
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }
@@ -138,13 +142,11 @@ static size_t counted(const struct sti_mapping *mapping)
 static void give_to(struct sti_mapping *mapping, struct sti_mapped *owner)
 {
     mapping->owner = owner;
-    mapping->owner_id = owner->id;
     mapping->next = owner->first;
     mapping->link = &owner->first;
     if (owner->first != NULL)
         owner->first->link = &mapping->next;
     owner->first = mapping;
-    owner->count++;
     add(&owner->held, counted(mapping));
 }
 
@@ -153,30 +155,25 @@ static void take_from_owner(struct sti_mapping *mapping)
     *mapping->link = mapping->next;
     if (mapping->next != NULL)
         mapping->next->link = mapping->link;
-    mapping->owner->count--;
     add(&mapping->owner->held, -counted(mapping));
 }
 
-void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind)
+static void change(struct sti_mapping *mapping, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *owner)
 {
-    struct sti_mapped *owner = mapping->owner;
     take_from_owner(mapping);
+    mapping->end = end;
     mapping->kind = kind;
     give_to(mapping, owner);
 }
 
-void sti_mapping_set_owner(struct sti_mapping *mapping, struct sti_mapped *owner)
+void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind)
 {
-    take_from_owner(mapping);
-    give_to(mapping, owner);
+    change(mapping, mapping->end, kind, mapping->owner);
 }
 
 void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end)
 {
-    struct sti_mapped *owner = mapping->owner;
-    take_from_owner(mapping);
-    mapping->end = end;
-    give_to(mapping, owner);
+    change(mapping, end, mapping->kind, mapping->owner);
 }
 
 struct sti_mapping *sti_mapping_new(void)
@@ -189,16 +186,19 @@ void sti_mapping_drop(struct sti_mapping *mapping)
     sti_process_free(mapping);
 }
 
-void sti_mapping_drop_all(struct sti_mapping *list)
+/* --- Changes --- */
+
+static void take(struct sti_mapping *mapping)
 {
-    while (list != NULL) {
-        struct sti_mapping *next = list->next;
-        sti_mapping_drop(list);
-        list = next;
-    }
+    take_off_tree(mapping);
+    take_from_owner(mapping);
 }
 
-/* --- Changes --- */
+static void forget(struct sti_mapping *mapping)
+{
+    take(mapping);
+    sti_mapping_drop(mapping);
+}
 
 static bool cut_at(uintptr_t address)
 {
@@ -209,8 +209,7 @@ static bool cut_at(uintptr_t address)
     if (rest == NULL)
         return false;
     *rest = (struct sti_mapping){ .begin = address, .end = mapping->end, .kind = mapping->kind, .continues = true };
-    add(&mapping->owner->held, -counted(rest));
-    mapping->end = address;
+    sti_mapping_grow(mapping, address);
     give_to(rest, mapping->owner);
     insert(rest);
     return true;
@@ -232,32 +231,21 @@ void sti_mapping_join(uintptr_t begin, uintptr_t end)
     struct sti_mapping *before = sti_mapping_first(begin - 1, begin);
     struct sti_mapping *mapping;
     for (uintptr_t at = begin; at <= end && (mapping = sti_mapping_first(at, end + 1)) != NULL; at = before->end) {
-        if (!are_one(before, mapping)) {
+        if (are_one(before, mapping)) {
+            uintptr_t grown = mapping->end;
+            forget(mapping);
+            sti_mapping_grow(before, grown);
+        } else {
             before = mapping;
-            continue;
         }
-        sti_mapping_take(mapping);
-        sti_mapping_grow(before, mapping->end);
-        sti_mapping_drop(mapping);
     }
 }
 
-void sti_mapping_take(struct sti_mapping *mapping)
+void sti_mapping_forget(uintptr_t begin, uintptr_t end)
 {
-    take_off_tree(mapping);
-    take_from_owner(mapping);
-}
-
-struct sti_mapping *sti_mapping_take_all(uintptr_t begin, uintptr_t end)
-{
-    struct sti_mapping *list = NULL;
     struct sti_mapping *mapping;
-    while ((mapping = sti_mapping_first(begin, end)) != NULL) {
-        sti_mapping_take(mapping);
-        mapping->next = list;
-        list = mapping;
-    }
-    return list;
+    while ((mapping = sti_mapping_first(begin, end)) != NULL)
+        forget(mapping);
 }
 
 void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind,
@@ -265,11 +253,176 @@ void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end
 {
     if (__builtin_expect(sti_mapping_first(begin, end) != NULL, 0)) {
         sti_mapping_cut(begin, end); /* without memory for it more goes than has to */
-        sti_mapping_drop_all(sti_mapping_take_all(begin, end));
+        sti_mapping_forget(begin, end);
     }
     *mapping = (struct sti_mapping){ .begin = begin, .end = end, .kind = kind };
     give_to(mapping, owner);
     insert(mapping);
+}
+
+/* --- Mappings in a given place. By system calls, as the overrides would take the lock again. --- */
+
+#define PAGE ((size_t)4096)
+
+static uintptr_t map_if_free(uintptr_t begin, uintptr_t end)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    return (uintptr_t)syscall(SYS_mmap, begin, end - begin, PROT_NONE, flags, -1, 0);
+}
+
+static void unmap(uintptr_t begin, uintptr_t end)
+{
+    syscall(SYS_munmap, begin, end - begin);
+}
+
+/* MS_ASYNC does nothing but to look. */
+bool sti_place_has_hole(uintptr_t begin, uintptr_t end)
+{
+    return syscall(SYS_msync, begin, end - begin, MS_ASYNC) != 0 && errno == ENOMEM;
+}
+
+static bool put_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
+{
+    struct sti_mapping *mapping = sti_mapping_new();
+    if (mapping == NULL) {
+        unmap(begin, end);
+        return false;
+    }
+    sti_mapping_put(mapping, begin, end, STI_MAPPING_CLAIMED, owner);
+    return true;
+}
+
+/* Of which no task has anything. Where it is free in parts, each half is looked at; a call that fails otherwise than
+ * because of what is there will fail as a whole. */
+static bool claim_free(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
+{
+    uintptr_t made = map_if_free(begin, end);
+    if (made == begin)
+        return put_claim(begin, end, owner);
+    if (made == (uintptr_t)MAP_FAILED && errno != EEXIST)
+        return errno != ENOMEM;
+    if (made != (uintptr_t)MAP_FAILED)
+        unmap(made, made + (end - begin)); /* a kernel that does not know the flag takes it for a hint */
+    uintptr_t middle = begin + (end - begin) / PAGE / 2 * PAGE;
+    return middle == begin || !sti_place_has_hole(begin, end) ||
+           (claim_free(begin, middle, owner) && claim_free(middle, end, owner));
+}
+
+bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
+{
+    if (!sti_mapping_cut(begin, end))
+        return false;
+    bool is_claimed = true;
+    uintptr_t next;
+    for (uintptr_t at = begin; owner != NULL && is_claimed && at < end; at = next) {
+        const struct sti_mapping *mapping = sti_mapping_first(at, end);
+        uintptr_t gap_end = mapping != NULL ? mapping->begin : end;
+        next = mapping != NULL ? mapping->end : end;
+        is_claimed = gap_end == at || claim_free(at, gap_end, owner);
+    }
+    if (!is_claimed)
+        sti_place_give_up(begin, end);
+    return is_claimed;
+}
+
+void sti_place_give_up(uintptr_t begin, uintptr_t end)
+{
+    struct sti_mapping *mapping = sti_mapping_first(begin, end);
+    while (mapping != NULL) {
+        uintptr_t next = mapping->end;
+        bool is_claimed = mapping->kind == STI_MAPPING_CLAIMED;
+        if (is_claimed)
+            unmap(mapping->begin, mapping->end);
+        if (is_claimed || sti_place_has_hole(mapping->begin, mapping->end))
+            forget(mapping);
+        mapping = sti_mapping_first(next, end);
+    }
+}
+
+void sti_place_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *mover)
+{
+    struct sti_mapping *mapping = sti_mapping_first(begin, end);
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
+        if (mapping->kind == STI_MAPPING_PROTECTED)
+            continue;
+        struct sti_mapped *owner = mapping->owner;
+        change(mapping, mapping->end, kind, mover != NULL && mover->number < owner->number ? mover : owner);
+        mapping->continues |= mapping->begin > begin;
+    }
+    sti_mapping_join(begin, end);
+}
+
+/* --- Pages of its own heap that a task has protected. --- */
+
+static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
+{
+    while (heaps != NULL && heaps->backend != backend)
+        heaps = heaps->next;
+    return heaps != NULL;
+}
+
+/* A task on several threads has heaps on each. */
+bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page)
+{
+    const void *address = (const void *)page;
+    const sti_backend_heap *backend = sti_backend_has_made(address) ? sti_backend_heap_of(address) : NULL;
+    if (backend == NULL || backend == sti_backend_heap_main())
+        return false;
+    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
+        if (scope->share != NULL || has(scope->heaps, backend))
+            return true;
+    }
+    return sti_nursery_has(thread, backend);
+}
+
+bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end)
+{
+    struct sti_mapped *mapped = sti_mapped_of(scope);
+    struct sti_mapping *record = mapped != NULL ? sti_mapping_new() : NULL;
+    if (record == NULL)
+        return false;
+    if (!sti_mapping_lock()) {
+        sti_mapping_drop(record);
+        return true;
+    }
+    const struct sti_mapping *older = sti_mapping_first(begin, end);
+    if (older != NULL && older->begin <= begin && older->end >= end)
+        sti_mapping_drop(record);
+    else
+        sti_mapping_put(record, begin, end, STI_MAPPING_PROTECTED, mapped);
+    sti_mapping_unlock();
+    return true;
+}
+
+/* Without memory to cut there more is left than has to, and harms nobody. */
+void sti_protection_forget(uintptr_t begin, uintptr_t end)
+{
+    if (!sti_mapping_lock())
+        return;
+    struct sti_mapping *mapping;
+    for (uintptr_t at = begin; at < end && (mapping = sti_mapping_first(at, end)) != NULL;) {
+        at = mapping->end;
+        if (mapping->kind != STI_MAPPING_PROTECTED || !sti_mapping_cut(begin, end))
+            continue;
+        forget(sti_mapping_first(mapping->begin > begin ? mapping->begin : begin, end));
+    }
+    sti_mapping_unlock();
+}
+
+void sti_protections_rollback(struct sti_mapped *mapped)
+{
+    struct sti_mapping *next;
+    if (mapped == NULL || !sti_mapping_lock())
+        return;
+    for (struct sti_mapping *at = mapped->first; at != NULL; at = next) {
+        next = at->next;
+        if (at->kind != STI_MAPPING_PROTECTED)
+            continue;
+        if (sti_backend_has_made((void *)at->begin))
+            sti_protect_plainly((void *)at->begin, at->end - at->begin, PROT_READ | PROT_WRITE, STI_NO_KEY);
+        forget(at);
+    }
+    sti_mapping_unlock();
 }
 
 /* --- What one scope has mapped --- */
@@ -283,7 +436,7 @@ struct sti_mapped *sti_mapped_of(struct sti_scope *scope)
         sti_process_free(mapped);
         return NULL;
     }
-    mapped->id = ++last_id;
+    mapped->number = ++last_number;
     mapped->thread = scope->thread;
     mapped->next = all;
     mapped->link = &all;
@@ -294,29 +447,9 @@ struct sti_mapped *sti_mapped_of(struct sti_scope *scope)
     return scope->mapped = mapped;
 }
 
-/* With the lock. */
-static void end(struct sti_mapped *mapped)
-{
-    *mapped->link = mapped->next;
-    if (mapped->next != NULL)
-        mapped->next->link = mapped->link;
-    sti_process_free(mapped);
-}
-
 size_t sti_mapped_held(const struct sti_mapped *mapped)
 {
     return mapped != NULL ? atomic_load_explicit(&mapped->held, memory_order_relaxed) : 0;
-}
-
-bool sti_mapped_is_empty(const struct sti_mapped *mapped)
-{
-    if (mapped == NULL)
-        return true;
-    if (!sti_mapping_lock())
-        return false;
-    bool is_empty = mapped->count == 0;
-    sti_mapping_unlock();
-    return is_empty;
 }
 
 #define REACH ((size_t)1 << 20) /* of a reservation: any number may be an address in one of some TiB */
@@ -324,17 +457,22 @@ bool sti_mapped_is_empty(const struct sti_mapped *mapped)
 /* Those with contents of the task's, which could point anywhere; or reservations; or the others. */
 enum content { OWN_CONTENT, NO_CONTENT, OTHER_CONTENT, CONTENTS };
 
-static enum content content_of(const struct sti_mapping *mapping)
+static bool has_content(const struct sti_mapping *mapping, enum content content)
 {
-    if (mapping->kind == STI_MAPPING_CHARGED)
-        return OWN_CONTENT;
-    return mapping->kind == STI_MAPPING_RESERVED ? NO_CONTENT : OTHER_CONTENT;
+    if (mapping->kind == STI_MAPPING_PROTECTED)
+        return false;
+    return content == (mapping->kind == STI_MAPPING_CHARGED    ? OWN_CONTENT
+                       : mapping->kind == STI_MAPPING_RESERVED ? NO_CONTENT
+                                                               : OTHER_CONTENT);
 }
 
 /* With the lock. */
 static struct sti_heap *list_some(const struct sti_mapped *mapped, enum content content, struct sti_heap *list)
 {
-    struct sti_heap *heap = sti_process_calloc(1, sizeof *heap + mapped->count * sizeof heap->singles[0]);
+    size_t count = 0;
+    for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next)
+        count += has_content(mapping, content);
+    struct sti_heap *heap = sti_process_calloc(1, sizeof *heap + count * sizeof heap->singles[0]);
     if (heap == NULL)
         return NULL;
     heap->is_mapped = true;
@@ -342,10 +480,9 @@ static struct sti_heap *list_some(const struct sti_mapped *mapped, enum content 
     heap->reach = content == NO_CONTENT ? REACH : 0;
     heap->next = list;
     for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next) {
-        if (mapping->kind >= STI_MAPPING_DESCRIPTOR || content_of(mapping) != content)
-            continue;
-        heap->singles[heap->count++] =
-            (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
+        if (has_content(mapping, content))
+            heap->singles[heap->count++] =
+                (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
     }
     return heap;
 }
@@ -360,7 +497,7 @@ void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end)
     }
 }
 
-/* NULL: out of memory. With the lock. */
+/* The list alone: out of memory. With the lock. */
 static struct sti_heap *list_all(const struct sti_mapped *mapped, struct sti_heap *list)
 {
     struct sti_heap *first = list;
@@ -368,7 +505,7 @@ static struct sti_heap *list_all(const struct sti_mapped *mapped, struct sti_hea
         struct sti_heap *next = list_some(mapped, content, first);
         if (next == NULL) {
             sti_mapped_drop_list(first, list);
-            return NULL;
+            return list;
         }
         first = next;
     }
@@ -379,71 +516,43 @@ struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_hea
 {
     if (mapped == NULL || !sti_mapping_lock())
         return list;
-    struct sti_heap *all_of_it = list_all(mapped, list);
+    list = list_all(mapped, list);
     sti_mapping_unlock();
-    return all_of_it != NULL ? all_of_it : list;
-}
-
-/* With the lock. */
-static void forget(struct sti_mapped *mapped)
-{
-    while (mapped->first != NULL) {
-        struct sti_mapping *mapping = mapped->first;
-        sti_mapping_take(mapping);
-        sti_mapping_drop(mapping);
-    }
-    end(mapped);
+    return list;
 }
 
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list)
 {
-    if (*mapped == NULL || !sti_mapping_lock())
-        return list;
-    struct sti_heap *all_of_it = list_all(*mapped, list);
-    forget(*mapped);
-    sti_mapping_unlock();
-    *mapped = NULL;
-    return all_of_it != NULL ? all_of_it : list;
+    list = sti_mapped_list(*mapped, list);
+    sti_mapped_commit(mapped, NULL);
+    return list;
 }
 
-struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
-                                          enum sti_mapping_kind last)
+/* To the other one; NULL: to nobody. With the lock. */
+static void hand_over(struct sti_mapped *mapped, struct sti_mapped *other)
 {
-    struct sti_mapping *list = NULL;
-    struct sti_mapping *next;
-    if (mapped == NULL || !sti_mapping_lock())
-        return NULL;
-    for (struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = next) {
-        next = mapping->next;
-        if (mapping->kind < first || mapping->kind > last)
-            continue;
-        sti_mapping_take(mapping);
-        mapping->next = list;
-        list = mapping;
+    while (mapped->first != NULL) {
+        if (other == NULL)
+            forget(mapped->first);
+        else
+            change(mapped->first, mapped->first->end, mapped->first->kind, other);
     }
-    sti_mapping_unlock();
-    return list;
+    *mapped->link = mapped->next;
+    if (mapped->next != NULL)
+        mapped->next->link = mapped->link;
+    sti_process_free(mapped);
 }
 
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer)
 {
     struct sti_mapped *inner = *mapped;
     *mapped = NULL;
-    if (inner == NULL || !sti_mapping_lock())
-        return;
-    if (outer == NULL) {
-        forget(inner);
-    } else if (*outer == NULL) {
+    if (outer != NULL && *outer == NULL) {
         *outer = inner;
-    } else {
-        while (inner->first != NULL) {
-            struct sti_mapping *mapping = inner->first;
-            take_from_owner(mapping);
-            give_to(mapping, *outer);
-        }
-        end(inner);
+    } else if (inner != NULL && sti_mapping_lock()) {
+        hand_over(inner, outer != NULL ? *outer : NULL);
+        sti_mapping_unlock();
     }
-    sti_mapping_unlock();
 }
 
 void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *thread)
@@ -454,27 +563,15 @@ void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *t
     sti_mapping_unlock();
 }
 
-/* Of scopes that nobody is in any more: of the thread, or of all others but that. */
-static void forget_all(const struct sti_thread *thread, bool others)
-{
-    struct sti_mapped *next;
-    for (struct sti_mapped *mapped = all; mapped != NULL; mapped = next) {
-        next = mapped->next;
-        if (mapped->thread != NULL && (mapped->thread == thread) != others)
-            forget(mapped);
-    }
-}
-
 void sti_mapped_end_thread(const struct sti_thread *thread)
 {
+    struct sti_mapped *next;
     if (!sti_mapping_lock())
         return;
-    forget_all(thread, false);
+    for (struct sti_mapped *mapped = all; mapped != NULL; mapped = next) {
+        next = mapped->next;
+        if (mapped->thread == thread)
+            hand_over(mapped, NULL);
+    }
     sti_mapping_unlock();
-}
-
-/* Its one thread is the one that forked, and the lock was free. */
-STI_FORK_HANDLER void sti_mapped_in_child(void)
-{
-    forget_all(sti_thread_own(), true);
 }

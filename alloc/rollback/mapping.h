@@ -18,14 +18,12 @@
  * that no file is behind. What is only reserved (PROT_NONE) or only read does not, until it is made writable. */
 
 enum sti_mapping_kind {
-    STI_MAPPING_FREE,     /* never counts: a file's pages, shared or only to be read, and what would be where it lies */
-    STI_MAPPING_READ,     /* a file's, private: counts once it is made writable */
-    STI_MAPPING_RESERVED, /* likewise, and there is nothing in it: whoever uses it knows where it begins */
-    STI_MAPPING_CHARGED,  /* counts */
-    STI_MAPPING_CLAIMED,  /* free, until the call that is under way has filled it: pages.h */
-    STI_MAPPING_DESCRIPTOR, /* no pages, but a descriptor: descriptor.h. A rollback closes it, */
-    STI_MAPPING_AUDITED,    /* or does not */
-    STI_MAPPING_PROTECTED,  /* no mapping either, but pages of a heap that the task has protected: pages.h */
+    STI_MAPPING_FREE,      /* never counts: a file's pages, shared or only to be read, and their like */
+    STI_MAPPING_READ,      /* a file's, private: counts once it is made writable */
+    STI_MAPPING_RESERVED,  /* likewise, and there is nothing in it: whoever uses it knows where it begins */
+    STI_MAPPING_CHARGED,   /* counts */
+    STI_MAPPING_CLAIMED,   /* was free, until the call that is under way has filled it */
+    STI_MAPPING_PROTECTED, /* no mapping, but pages of a heap that the task has protected */
 };
 
 static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
@@ -45,14 +43,11 @@ struct sti_mapping {
     enum sti_mapping_kind kind;
     bool continues; /* it has been cut off the one before it, or is mapped as one with that */
     struct sti_mapped *owner;
-    uint64_t owner_id;
     struct sti_mapping *next; /* of the owner's */
     struct sti_mapping **link;
     struct sti_mapping *left; /* in the tree: those below it */
     struct sti_mapping *right;
 };
-
-/* --- The tree. Any thread. --- */
 
 /* How many there are. */
 extern atomic_size_t sti_mapping_count __attribute__((visibility("hidden")));
@@ -63,18 +58,20 @@ static inline bool sti_mapping_any(void)
     return __builtin_expect(atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) != 0, 0);
 }
 
-/* Around all that follows, unless it says otherwise. False: a signal handler has found this thread in here, and nothing
- * can be noted now. */
+/* Around all that follows up to the owners. False: a signal handler has found this thread in here, and nothing can be
+ * noted now. */
 bool sti_mapping_lock(void);
 void sti_mapping_unlock(void);
 
-/* A record without pages, for later; NULL: out of memory. It is dropped, or becomes part of the tree. Without the
- * lock, as all that allocates or frees is but for cutting. */
+/* --- The tree. Any thread, with the lock. --- */
+
+/* The lowest of those that overlap these addresses; NULL: none does. */
+struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
+
+/* A record without pages, for later; NULL: out of memory. It is dropped, or becomes part of the tree. Without the lock,
+ * too. */
 struct sti_mapping *sti_mapping_new(void);
 void sti_mapping_drop(struct sti_mapping *mapping);
-
-/* The scope's own, made at its first mapping; NULL: out of memory. Thread of the scope, without the lock. */
-struct sti_mapped *sti_mapped_of(struct sti_scope *scope);
 
 /* Put the stretch into the tree. What the tree says of the same addresses is not true any more, and goes: the kernel
  * gives none out twice. */
@@ -89,40 +86,66 @@ bool sti_mapping_cut(uintptr_t begin, uintptr_t end);
  * for. */
 void sti_mapping_join(uintptr_t begin, uintptr_t end);
 
-/* The lowest of those that overlap these addresses; NULL: none does. */
-struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
-
 /* What lies behind it is new, and a part of it. */
 void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end);
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind);
-void sti_mapping_set_owner(struct sti_mapping *mapping, struct sti_mapped *owner);
 
-/* Take it, with these addresses cut out, off the tree, for its new place; or take all of them off, as a list by next,
- * from the highest to the lowest. */
-void sti_mapping_take(struct sti_mapping *mapping);
-struct sti_mapping *sti_mapping_take_all(uintptr_t begin, uintptr_t end);
+/* These addresses, at both of which stretches end, are nobody's. */
+void sti_mapping_forget(uintptr_t begin, uintptr_t end);
 
-/* Drop a list that was taken. Without the lock. */
-void sti_mapping_drop_all(struct sti_mapping *list);
+/* --- Mappings in a given place: whose they are. mmap with MAP_FIXED and mremap with MREMAP_FIXED put pages in the
+ * place of whatever is there: mappings of tasks, which the record knows, mappings of the process's, which it does not,
+ * and nothing. What is in the place of somebody's is his from then on: so an allocator of the process's takes parts of
+ * its reservation into use from inside a task, and no rollback leaves a hole in it. What was free is the task's, and
+ * has to be found out before: afterwards it looks like the process's. Any thread, with the lock. --- */
 
-/* --- What one scope has mapped, of which NULL is nothing. Thread of the scope, outside of it, and without the lock. */
+/* Is something of it not mapped, by anybody? */
+bool sti_place_has_hole(uintptr_t begin, uintptr_t end);
+
+/* Have stretches end at both ends of it. Map what is free of it, without access, and put it into the record as this
+ * owner's; NULL: the process's. False: out of memory; it has been given up again. */
+bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner);
+
+/* The call that was to fill it has failed. What was claimed is free again; what else is not there any more, as the
+ * system has unmapped it all the same, is nobody's. */
+void sti_place_give_up(uintptr_t begin, uintptr_t end);
+
+/* It has been filled with pages of this kind, which were moved there from this owner's; NULL: they are new. What was an
+ * older owner's stays his. */
+void sti_place_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *mover);
+
+/* --- Pages of its own heap that a task has protected with mprotect: a guard page below a stack, or what is not to be
+ * written to any more. Blocks of a heap that is rolled back go to whoever allocates next, so access to their pages is
+ * given back first. What a task frees with the protection on, or leaves so when it ends Ok, is its program's concern,
+ * as it is anywhere. They go the ways of its mappings: to the scope around, or to nobody. Without the lock. --- */
+
+/* Does the page belong to a heap of the task that the thread is in? Thread of the scope. */
+bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page);
+
+/* The scope is about to take access away. False: out of memory. Thread of the scope. */
+bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end);
+
+/* Somebody has given it back. Any thread. */
+void sti_protection_forget(uintptr_t begin, uintptr_t end);
+
+/* Give back what is left, before anything of the heaps is touched. Thread of the scope, outside of it. */
+void sti_protections_rollback(struct sti_mapped *mapped);
+
+/* --- What one scope has mapped, or a share of a group while nothing runs there; NULL is nothing. Thread of the scope,
+ * outside of it, and without the lock. --- */
+
+/* The scope's own, made at its first mapping; NULL: out of memory. */
+struct sti_mapped *sti_mapped_of(struct sti_scope *scope);
 
 /* Bytes that count. Never too few; what another thread unmaps at this moment may still count. */
 size_t sti_mapped_held(const struct sti_mapped *mapped);
 
-/* It has mapped nothing, or nothing of it is left. */
-bool sti_mapped_is_empty(const struct sti_mapped *mapped);
-
 /* As lists of single blocks, for the scan of roots (heap.h), in front of this list: to look at; or to unmap, as
- * sti_heap_destroy does, and nobody's from now on. Without memory for the lists they are left as they are. */
+ * sti_heap_end does, and nobody's from now on. Without memory for the lists they are left as they are. */
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list);
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list);
 void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);
-
-/* Those of these kinds, off the record, as a list by next. */
-struct sti_mapping *sti_mapped_take_kinds(struct sti_mapped *mapped, enum sti_mapping_kind first,
-                                          enum sti_mapping_kind last);
 
 /* It is the outer scope's from now on; NULL: nobody's. */
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer);
@@ -132,8 +155,5 @@ void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *t
 
 /* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
 void sti_mapped_end_thread(const struct sti_thread *thread);
-
-/* In the child of a fork(2). */
-void sti_mapped_in_child(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stint/alloc.h>
 #include <stint/context.h>
+#include <stint/detail/exception.h>
 #include <stint/interrupt.h>
 #include <stint/result.h>
 #include <stint/task.h>
@@ -22,6 +23,7 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
@@ -38,6 +40,8 @@ struct stint_context {
 
 int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (context == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(stint_context), STI_CALLER()))
@@ -72,13 +76,15 @@ stint_context *stint_context_retain(stint_context *context)
 
 void stint_context_release(stint_context *context)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the value before it is destroyed. */
     if (context == NULL || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) > 1)
         return;
     if (context->destroy != NULL) {
         struct sti_suspended_scope suspended;
         sti_scope_suspend(&suspended);
-        STI_BOUNDARY_CALLBACK("release", context->destroy, context->value, NULL, NULL);
+        STI_BOUNDARY_CALLBACK(context->destroy, context->value, NULL, NULL);
         sti_scope_resume(&suspended);
     }
     sti_process_free(context);
@@ -240,64 +246,46 @@ int stint_usage_now(stint_usage *used, stint_budget *left)
     return 0;
 }
 
-/* --- Statuses and reasons in words. Any thread. --- */
+/* --- Statuses and reasons in words, and the error that an outcome has for each reason. Any thread. --- */
+
+#define OWN (-1) /* the code that the task's function returned */
+
+static const struct {
+    const char *name;
+    int error;
+} reasons[] = {
+    [STINT_REASON_NONE] = { "none", 0 },
+    [STINT_REASON_FAILED] = { "failed", OWN },
+    [STINT_REASON_ALLOCATION_LIMIT] = { "allocation-limit", ENOMEM },
+    [STINT_REASON_MEMORY_LIMIT] = { "memory-limit", ENOMEM },
+    [STINT_REASON_DEADLINE] = { "deadline", ETIMEDOUT },
+    [STINT_REASON_ACCOUNT] = { "account", EDQUOT },
+    [STINT_REASON_GLOBAL_MEMORY_LIMIT] = { "global-memory-limit", ENOMEM },
+    [STINT_REASON_TOKEN] = { "token", ECANCELED },
+    [STINT_REASON_SHUTDOWN] = { "shutdown", ECANCELED },
+    [STINT_REASON_OUTER] = { "outer", ECANCELED },
+    [STINT_REASON_TRACKER] = { "tracker", EDQUOT },
+    [STINT_REASON_CPU] = { "cpu", ETIMEDOUT },
+    [STINT_REASON_EXPIRED] = { "expired", ETIMEDOUT },
+    [STINT_REASON_EXCEPTION] = { "exception", OWN },
+    [STINT_REASON_STACK] = { "stack", ENOMEM },
+    [STINT_REASON_CRASH] = { "crash", EFAULT },
+    [STINT_REASON_EXIT] = { "exit", ECHILD },
+    [STINT_REASON_KILLED] = { "killed", ECHILD },
+    [STINT_REASON_BROKEN] = { "broken", EPROTO },
+};
+
+#define NAME_OF(names, value) ((size_t)(value) < sizeof(names) / sizeof *(names) ? (names)[value] : "unknown")
 
 const char *stint_status_name(stint_status status)
 {
-    switch (status) {
-    case STINT_OK:
-        return "ok";
-    case STINT_ERROR:
-        return "error";
-    case STINT_CANCELLED:
-        return "cancelled";
-    }
-    return "unknown";
+    static const char *const names[] = { [STINT_OK] = "ok", [STINT_ERROR] = "error", [STINT_CANCELLED] = "cancelled" };
+    return NAME_OF(names, status);
 }
 
 const char *stint_reason_name(stint_reason reason)
 {
-    switch (reason) {
-    case STINT_REASON_NONE:
-        return "none";
-    case STINT_REASON_FAILED:
-        return "failed";
-    case STINT_REASON_ALLOCATION_LIMIT:
-        return "allocation-limit";
-    case STINT_REASON_MEMORY_LIMIT:
-        return "memory-limit";
-    case STINT_REASON_DEADLINE:
-        return "deadline";
-    case STINT_REASON_TOKEN:
-        return "token";
-    case STINT_REASON_SHUTDOWN:
-        return "shutdown";
-    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
-        return "global-memory-limit";
-    case STINT_REASON_ACCOUNT:
-        return "account";
-    case STINT_REASON_OUTER:
-        return "outer";
-    case STINT_REASON_TRACKER:
-        return "tracker";
-    case STINT_REASON_EXCEPTION:
-        return "exception";
-    case STINT_REASON_CPU:
-        return "cpu";
-    case STINT_REASON_EXPIRED:
-        return "expired";
-    case STINT_REASON_STACK:
-        return "stack";
-    case STINT_REASON_CRASH:
-        return "crash";
-    case STINT_REASON_EXIT:
-        return "exit";
-    case STINT_REASON_KILLED:
-        return "killed";
-    case STINT_REASON_BROKEN:
-        return "broken";
-    }
-    return "unknown";
+    return (size_t)reason < sizeof reasons / sizeof *reasons ? reasons[reason].name : "unknown";
 }
 
 const char *stint_deferral_name(stint_deferral deferral)
@@ -307,52 +295,14 @@ const char *stint_deferral_name(stint_deferral deferral)
         [STINT_DEFERRAL_THROW] = "throw", [STINT_DEFERRAL_ONCE] = "once",   [STINT_DEFERRAL_STATIC] = "static",
         [STINT_DEFERRAL_CATCH] = "catch", [STINT_DEFERRAL_FRAME] = "frame",
     };
-    return (size_t)deferral < sizeof names / sizeof *names ? names[deferral] : "unknown";
+    return NAME_OF(names, deferral);
 }
-
-/* --- The outcome of a task that ends for a reason. --- */
 
 void sti_outcome_set_unsuccessful(stint_outcome *outcome, stint_reason reason, int own_error)
 {
-    outcome->status = STINT_ERROR;
-    switch (reason) {
-    case STINT_REASON_FAILED:
-    case STINT_REASON_EXCEPTION:
-        outcome->error = own_error;
-        return;
-    case STINT_REASON_ALLOCATION_LIMIT:
-    case STINT_REASON_MEMORY_LIMIT:
-    case STINT_REASON_GLOBAL_MEMORY_LIMIT:
-    case STINT_REASON_STACK:
-        outcome->error = ENOMEM;
-        return;
-    case STINT_REASON_ACCOUNT:
-    case STINT_REASON_TRACKER:
-        outcome->error = EDQUOT;
-        return;
-    case STINT_REASON_DEADLINE:
-    case STINT_REASON_CPU:
-    case STINT_REASON_EXPIRED:
-        outcome->error = ETIMEDOUT;
-        return;
-    case STINT_REASON_CRASH:
-        outcome->error = EFAULT;
-        return;
-    case STINT_REASON_EXIT:
-    case STINT_REASON_KILLED:
-        outcome->error = ECHILD;
-        return;
-    case STINT_REASON_BROKEN:
-        outcome->error = EPROTO;
-        return;
-    case STINT_REASON_TOKEN:
-    case STINT_REASON_SHUTDOWN:
-    case STINT_REASON_OUTER:
-    case STINT_REASON_NONE:
-        break;
-    }
-    outcome->status = STINT_CANCELLED;
-    outcome->error = ECANCELED;
+    int error = reasons[reason].error;
+    outcome->error = error == OWN ? own_error : error;
+    outcome->status = error == ECANCELED ? STINT_CANCELLED : STINT_ERROR;
 }
 
 stint_outcome sti_outcome_unstarted(stint_reason reason, uint64_t queued_ns)
@@ -389,9 +339,22 @@ int stint_fail(int error, const void *payload, size_t size)
     return error;
 }
 
+/* Of what happens before it fails the function the first reason counts, as ever. */
+int stint_fail_thrown_(int error, const char *what)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || is_subtask(thread->scope))
+        return error;
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_trip(scope, STINT_REASON_EXCEPTION);
+    if (scope->tripped == STINT_REASON_EXCEPTION && scope->message != NULL)
+        strncpy(scope->message, what, STINT_MESSAGE_SIZE - 1);
+    return error;
+}
+
 void sti_payload_hand_over(struct sti_scope *scope, stint_outcome *outcome)
 {
-    if (outcome->reason != STINT_REASON_FAILED) {
+    if (outcome->reason != STINT_REASON_FAILED && outcome->reason != STINT_REASON_EXCEPTION) {
         sti_process_free(scope->payload);
         return;
     }

@@ -15,6 +15,7 @@
 #include <stint/token.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -53,7 +54,7 @@ static __attribute__((noinline)) void release(const struct references *reference
 
 /* With options that have been taken; a sample point is to follow. */
 static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, const stint_options *options,
-                                                     stint_outcome *outcome)
+                                                     stint_outcome *outcome, struct stint_report **report)
 {
     bool refers = ((uintptr_t)options->token | (uintptr_t)options->account | (uintptr_t)options->context) != 0;
     struct references references = { .token = NULL };
@@ -64,6 +65,7 @@ static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, co
         .arg = arg,
         .options = options,
         .token = references.token,
+        .report = report,
     };
     int error = sti_scope_run(&request, outcome);
     if (__builtin_expect(refers, 0))
@@ -80,15 +82,16 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
-    error = run(fn, arg, options != NULL ? options : &no_limits, outcome);
+    error = run(fn, arg, options != NULL ? options : &no_limits, outcome, NULL);
     if (sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
 }
 
-int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome)
+int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
+                  struct stint_report **report)
 {
-    return run(fn, arg, options, outcome);
+    return run(fn, arg, options, outcome, report);
 }
 
 /* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is
@@ -118,28 +121,6 @@ static inline void float_modes_set(const struct float_modes *modes)
     __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
 }
 
-/* Its function has thrown, or has left something open. */
-static __attribute__((noinline)) int fail_task(struct sti_scope *scope, struct sti_landed *landed)
-{
-    if (landed->thrown.exception != NULL)
-        return sti_boundary_fail(scope, &landed->thrown, landed->outcome);
-    return sti_misuse_fail(scope, landed->code);
-}
-
-/* An exception is for whoever joins it. */
-static __attribute__((noinline)) int fail_subtask(struct sti_scope *scope, struct sti_landed *landed)
-{
-    struct sti_thrown *thrown = &landed->thrown;
-    if (sti_boundary_was_left(thrown)) {
-        thrown->exception = NULL;
-        return sti_boundary_end_left(scope);
-    }
-    if (thrown->exception == NULL)
-        return sti_misuse_fail_task(scope, landed->code);
-    sti_boundary_note(scope, thrown);
-    return landed->code;
-}
-
 __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
                                               struct sti_landed *landed)
 {
@@ -148,14 +129,18 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
     scope->frame = (uintptr_t)__builtin_frame_address(0);
     landed->returned = _setjmp(scope->landing) == 0;
     if (landed->returned) {
-        landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
-        if (__builtin_expect(landed->thrown.exception != NULL || sti_misuse_is_left(scope), 0))
-            landed->code = scope->is_subtask ? fail_subtask(scope, landed) : fail_task(scope, landed);
+        landed->code = sti_boundary_run(scope, fn, arg, &landed->value);
+        if (sti_process_is_partial())
+            return;
+        if (__builtin_expect(sti_misuse_is_left(scope), 0))
+            landed->code =
+                scope->is_subtask ? sti_misuse_fail_task(scope, landed->code) : sti_misuse_fail(scope, landed->code);
     } else {
         landed->value = NULL;
         float_modes_set(&modes);
-        sti_stack_settle();
     }
+    if (__builtin_expect(!landed->returned || scope->tripped != STINT_REASON_NONE, 0))
+        sti_stack_settle();
     if (sti_forks_are_left(scope))
         landed->code = sti_forks_give_up(scope);
 }

@@ -9,24 +9,22 @@
 #include <stdint.h>
 #include <stint/task.h>
 
-#include "alloc/interrupt/boundary.h"
-
 struct sti_scope;
+struct stint_report;
 
-/* stint_run with valid arguments and options that have been taken (scope.h), and without the sample point at its end.
- * Any thread. */
-int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
+/* stint_run with valid arguments and options that have been taken (scope.h), and without the sample point at its end;
+ * its report, if there is one, goes to *report. Any thread. */
+int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
+                  struct stint_report **report);
 
-/* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope, a
- * stolen subtask's and a thread's of the task. Thread of the scope. --- */
+/* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope and a
+ * stolen subtask's. Thread of the scope. --- */
 
 /* What the function of a scope has come to. */
 struct sti_landed {
     bool returned; /* false: it was interrupted; then the code is as it was before, and the value NULL */
     int code;
     void *value;
-    struct sti_thrown thrown; /* of a subtask: its exception, for whoever joins it */
-    stint_outcome *outcome;   /* of a task: for the message of its exception */
 };
 
 /* Run fn(arg, &landed->value) in the scope, which is open. */

@@ -16,7 +16,6 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/global.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/cxx.h"
@@ -28,17 +27,13 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/pages.h"
-#include "alloc/rollback/thread_state.h"
+#include "alloc/rollback/undo.h"
 #include "context.h"
-#include "joined_thread.h"
 #include "run.h"
 #include "share.h"
 #include "subtask.h"
@@ -49,13 +44,12 @@ int sti_options_look(const stint_options *options)
 {
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
-        (unsigned)options->threads > (unsigned)STINT_THREADS_REFUSED ||
         (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
         !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
-    return STI_OVERRIDES || options->threads == STINT_THREADS_FREE ? 0 : ENOTSUP;
+    return 0;
 }
 
 int sti_scope_begin_preemption(struct sti_scope *scope)
@@ -89,7 +83,6 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->is_inner_subtask = false;
     scope->forks = sti_forks_outstanding(thread);
     scope->own_forks = sti_own_forks;
-    scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
     scope->samples = 0;
@@ -107,11 +100,11 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->tripped = STINT_REASON_NONE;
     scope->finished = false;
     scope->refused = false;
-    scope->has_report = false;
-    scope->never_began = false;
+    scope->report = NULL;
+    scope->is_unheard = false;
     scope->masks = 0;
-    scope->met.left = 0;
-    scope->met.again = false;
+    scope->walk_at = 0;
+    scope->walk_gap = 0;
     sti_cxx_note(&scope->cxx);
     scope->keeps = 0;
     scope->regions = 0;
@@ -133,11 +126,9 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->libc_heaps = NULL;
     scope->mapped = NULL;
-    scope->handles = NULL;
-    scope->specifics = NULL;
-    scope->thread_state = NULL;
-    scope->descriptors = NULL;
+    scope->undo = NULL;
     scope->payload = NULL;
+    scope->message = NULL;
 }
 
 /* The quick clock may be a little off. */
@@ -206,8 +197,6 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
             return error;
         }
     }
-    if (options->audit_fds)
-        scope->descriptors = sti_open_fds_list();
     sti_hold_begin(scope);
     thread->scope = scope;
     if (options->wipe)
@@ -228,17 +217,17 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
-    sti_callback_innermost = scope->callback;
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
-        sti_hook_end_scope(scope);
+        sti_watch_end(&scope->watch);
     if (scope->preemptible)
         sti_preempt_close(scope->signal_was_blocked);
 }
 
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
+    sti_reporting_ended(scope);
     if (sti_scope_has_limit_of_time(scope) || thread->hides_deadlines)
         sti_next_deadline_renew(thread, scope->below);
     sti_hold_hand_down(scope);
@@ -263,17 +252,13 @@ static inline void look_first(const struct sti_thread *thread, struct sti_scope 
 /* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
 static inline bool has_left_state(const struct sti_scope *scope)
 {
-    const void *handles = __atomic_load_n(&scope->handles, __ATOMIC_RELAXED);
-    return __builtin_expect(((uintptr_t)scope->specifics | (uintptr_t)scope->thread_state |
-                             (uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)handles) != 0,
-                            0);
+    const void *undo = __atomic_load_n(&scope->undo, __ATOMIC_RELAXED);
+    return __builtin_expect(((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)undo) != 0, 0);
 }
 
 __attribute__((noinline)) void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope)
 {
-    sti_specific_commit(scope);
-    sti_thread_state_commit(scope);
-    sti_handles_commit(scope, scope->outer);
+    sti_undo_commit(scope);
     sti_libc_heap_end(thread, scope, scope->outer);
     sti_mapped_commit(&scope->mapped, scope->outer != NULL ? &scope->outer->mapped : NULL);
 }
@@ -290,28 +275,24 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
         sti_heap_commit(thread, scope->heaps);
 }
 
-/* Whether the roots have been scanned, and none leads into the scope's heaps. */
-static __attribute__((noinline)) bool roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
+static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
                                                       const char *task)
 {
     sti_protections_rollback(scope->mapped);
-    sti_specific_rollback(scope);
-    sti_thread_state_rollback(scope);
-    bool scanned = sti_handles_rollback(scope, task);
+    sti_undo_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
-    sti_descriptors_rollback(scope->mapped, scope->descriptors);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
-    return scanned;
 }
 
 static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     STI_PROBE3(rollback, scope, task, scope->tripped);
-    bool scanned = has_left_state(scope) && roll_back_state(thread, scope, task);
+    if (has_left_state(scope))
+        roll_back_state(thread, scope, task);
     struct sti_heap *blocks = sti_nursery_begin_rollback(thread, scope);
     if (blocks != NULL)
         blocks->next = scope->heaps;
-    return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task, scanned);
+    return sti_heap_rollback(thread, blocks != NULL ? blocks : scope->heaps, task);
 }
 
 static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread *thread, struct sti_scope *scope,
@@ -324,10 +305,9 @@ static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread
 }
 
 /* Where the account's slot is given back, too. */
-static __attribute__((noinline)) void leave_account(struct sti_thread *thread, const struct sti_scope *scope,
-                                                    const stint_outcome *outcome)
+static __attribute__((noinline)) void leave_account(const struct sti_scope *scope, const stint_outcome *outcome)
 {
-    sti_label_count(thread, sti_account_label(scope->account), outcome->reason, outcome->usage.allocated);
+    sti_account_count(scope->account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(scope->account, scope->charged);
 }
 
@@ -338,24 +318,8 @@ static inline void count_end(struct sti_thread *thread, const struct sti_scope_r
     if (tally == NULL)
         tally = &thread->tally;
     else
-        sti_histogram_add_time_own(&tally->waited, usage->queued_ns);
+        sti_histogram_add_own(&tally->waited, usage->queued_ns);
     sti_tally_count(tally, reason, usage->wall_ns, usage->allocated);
-}
-
-/* What other threads of the task have come to is its own. True: there were some that it had started. */
-static __attribute__((noinline)) bool close_group(struct sti_scope *scope, int *code, uint64_t cpu,
-                                                  stint_outcome *outcome)
-{
-    bool had_threads = sti_joined_await(scope, *code != 0 && scope->tripped == STINT_REASON_NONE);
-    sti_group_close(scope, cpu);
-    if (had_threads)
-        sti_joined_reap(scope, *code != 0 || scope->tripped != STINT_REASON_NONE);
-    const struct sti_group *group = scope->share->group;
-    if (scope->tripped == STINT_REASON_EXCEPTION && group->thrown_error != 0 && *code == 0) {
-        *code = group->thrown_error;
-        memcpy(outcome->message, group->thrown, sizeof outcome->message);
-    }
-    return had_threads;
 }
 
 /* End the thread's innermost scope and make the one below it current again. */
@@ -368,8 +332,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     sti_interrupt_look_again(scope, end);
     uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
-    if (scope->share != NULL && close_group(scope, &code, cpu, outcome))
-        end = scope->untimed ? start : now_but_not_before(thread, start);
+    if (scope->share != NULL)
+        sti_group_close(scope, cpu);
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_FAILED && code == 0)
@@ -410,7 +374,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (scope->mutexes != NULL)
         sti_mutex_abandon_all(scope);
     if (scope->share != NULL)
-        sti_handles_move(&scope->share->group->handles, &scope->handles, scope);
+        sti_undo_take_over(&scope->share->group->undo, scope);
     if (commits) {
         commit(thread, scope);
     } else {
@@ -418,38 +382,31 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         const char *name = request->options->name;
         outcome->usage.kept =
             sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : roll_back(thread, scope, name);
-        outcome->usage.open_fds = sti_open_fds_left(scope->descriptors, request->options->name);
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
-        outcome->usage.kept += sti_group_end(scope, commits);
+        sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
-    if (scope->descriptors != NULL)
-        sti_open_fds_free(scope->descriptors);
     sti_meter_end(thread);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (!commits)
         sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
-        leave_account(thread, scope, outcome);
+        leave_account(scope, outcome);
     sti_scope_return(thread, scope);
 }
 
 static void abandon_scope(struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
-    if (scope->is_subtask == STI_SUBTASK_THREAD) {
-        sti_joined_leave(scope);
-        return;
-    }
     const struct sti_scope_request *request = scope->request;
     stint_token *token = (stint_token *)(uintptr_t)request->token; /* stint_run's, which will not return */
     stint_account *account = request->options->account;
     stint_context *context = request->options->context;
     stint_outcome unheard;
-    sti_reporting_abandoned(scope);
+    scope->is_unheard = true;
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
@@ -486,7 +443,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     struct sti_landed landed;
     landed.code = 0;
     landed.value = NULL;
-    landed.outcome = outcome;
+    scope.message = outcome->message;
     sti_outcome_clear_message(outcome); /* all of it: a caller may keep a copy where roots are sought */
     look_first(thread, &scope);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
@@ -494,7 +451,9 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (scope.tripped == STINT_REASON_NONE)
         sti_scope_land(&scope, request->fn, request->arg, &landed);
     else
-        scope.never_began = true;
+        scope.is_unheard = true;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     close_scope(thread, landed.code, landed.value, request, outcome);
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);

@@ -21,8 +21,7 @@
 
 struct sti_scope;
 
-/* They have something other than 0 where only a few values are known: is it one of those, and can it be had? 0, EINVAL,
- * ENOTSUP. Any thread. */
+/* They have something other than 0 where only a few values are known: is it one of those? 0 or EINVAL. Any thread. */
 int sti_options_look(const stint_options *options);
 
 /* Not 0 where it has a rate. One of less than 2^-1042 is none: such a task would never be sampled. */
@@ -37,8 +36,8 @@ static inline int sti_options_check(const stint_options *options)
 {
     if (options == NULL)
         return 0;
-    unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->threads |
-                   (unsigned)options->report | sti_options_rate(options);
+    unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->report |
+                   sti_options_rate(options);
     if (__builtin_expect(set != 0, 0)) {
         int error = sti_options_look(options);
         if (error != 0)

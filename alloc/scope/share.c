@@ -3,23 +3,9 @@
  * The shares of groups that threads keep: what stolen subtasks left there, until the task's outcome is known; see
  * share.h. And the end of a thread, with all that it keeps. Each function says whose thread it is for.
  *
- * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides:
- *
- *   OPEN ----> COMMITTED or ROLLED_BACK     by the task's thread, which then puts it into the thread's mail; the thread
- *                                           takes it out, does that, and frees it
- *   OPEN ----> ABANDONED                    by the share's thread, which ends, and has taken the heaps out; the task's
- *                                           thread frees it when it comes to decide
- *   OPEN <---> ORPHANED                     by the share's thread, which ends and was the task's (joined_thread.h); and
- *                                           back by the next such thread, if nothing is left there, or for a moment by
- *                                           one that measures what is. What is left in the end the task's thread takes
- *                                           over, as it waits for the ends of all such threads
- *
- * Whoever takes an orphaned one, by a compare-and-swap too, has it for itself until it puts it back (release), or ends.
- *
- * The first two are compare-and-swaps, so one of them wins, and whoever did not win frees the share. acq_rel: each sees
- * what the other had written. A thread that ends and finds its share decided waits for the mail: it is a few
- * instructions away. In the child of a fork(2) that came between, it never comes: a share from before that, decided and
- * not in the mail, is carried out without.
+ * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides.
+ * That one writes it into the share and puts it into the thread's mail; the thread takes it out, does that, and frees
+ * it. A thread that ends waits for its mail.
  *
  * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
  * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
@@ -29,10 +15,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "alloc/base/backend.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -43,28 +29,19 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
-#include "alloc/rollback/pages.h"
 #include "alloc/rollback/retired.h"
-#include "alloc/rollback/thread_state.h"
+#include "alloc/rollback/undo.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
-    const char *task = group->request->options->name;
-    size_t length = task != NULL ? strlen(task) + 1 : 0;
-    struct sti_share *share = sti_process_malloc(sizeof *share + length);
+    struct sti_share *share = sti_process_malloc(sizeof *share);
     if (share == NULL)
         return NULL;
     *share = (struct sti_share){ .group = group, .thread = thread, .next_of_thread = thread->shares };
-    share->forks = sti_freeing_forks();
-    if (task != NULL)
-        share->task = memcpy(share + 1, task, length);
-    atomic_init(&share->state, STI_SHARE_OPEN);
     thread->shares = share;
     atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
     share->next = atomic_load_explicit(&group->shares, memory_order_relaxed);
@@ -74,34 +51,11 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     return share;
 }
 
-/* Of a thread that has ended: so a task has no more of them than threads at a time, and those that left something. */
-static struct sti_share *reuse_share(struct sti_group *group, struct sti_thread *thread)
-{
-    struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (!sti_share_change_state(share, STI_SHARE_ORPHANED, STI_SHARE_OPEN))
-            continue;
-        share->heaps = sti_heap_retire_left(thread, share->heaps);
-        if (share->heaps == NULL && sti_mapped_is_empty(share->mapped))
-            break;
-        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
-    }
-    if (share == NULL)
-        return NULL;
-    share->thread = thread;
-    share->forks = sti_freeing_forks();
-    share->next_of_thread = thread->shares;
-    thread->shares = share;
-    return share;
-}
-
 struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thread)
 {
     struct sti_share *share = thread->shares;
     while (share != NULL && (share->group != group || share->runs))
         share = share->next_of_thread;
-    if (share == NULL)
-        share = reuse_share(group, thread);
     if (share == NULL)
         share = make_share(group, thread);
     if (share != NULL)
@@ -130,26 +84,13 @@ void sti_group_release(struct sti_group *group)
     sti_process_free(group);
 }
 
-static void discard(struct sti_share *share)
-{
-    sti_group_release(share->group);
-    sti_process_free(share);
-}
-
 void sti_share_decide(struct sti_group *group, bool commits)
 {
     struct sti_share *share = atomic_exchange_explicit(&group->shares, NULL, memory_order_acquire);
     while (share != NULL) {
         struct sti_share *next = share->next;
-        int open = STI_SHARE_OPEN;
-        if (atomic_compare_exchange_strong_explicit(&share->state, &open,
-                                                    commits ? STI_SHARE_COMMITTED : STI_SHARE_ROLLED_BACK,
-                                                    memory_order_acq_rel, memory_order_acquire)) {
-            send(share);
-        } else {
-            atomic_fetch_add_explicit(&group->kept, commits ? 0 : share->held, memory_order_relaxed);
-            discard(share);
-        }
+        share->commits = commits;
+        send(share);
         share = next;
     }
 }
@@ -165,20 +106,20 @@ static void take_off(struct sti_thread *thread, const struct sti_share *share)
 static void carry_out(struct sti_thread *thread, struct sti_share *share)
 {
     take_off(thread, share);
-    if (atomic_load_explicit(&share->state, memory_order_relaxed) == STI_SHARE_COMMITTED) {
+    if (share->commits) {
         sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
     } else {
         sti_protections_rollback(share->mapped);
-        sti_descriptors_rollback(share->mapped, NULL);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
-        sti_heap_rollback(thread, share->heaps, share->task, false);
+        sti_heap_rollback(thread, share->heaps, share->group->task);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
             sti_process_collect();
         else
             sti_rolled_back(share->held);
     }
-    discard(share);
+    sti_group_release(share->group);
+    sti_process_free(share);
 }
 
 void sti_share_collect(struct sti_thread *thread)
@@ -191,74 +132,10 @@ void sti_share_collect(struct sti_thread *thread)
     }
 }
 
-static void take_over(struct sti_share *share, struct sti_scope *scope)
-{
-    while (share->heaps != NULL) {
-        struct sti_heap *heap = share->heaps;
-        share->heaps = heap->next;
-        heap->theap = sti_backend_heap_theap(heap->backend);
-        heap->may_give_up = true;
-        heap->next = scope->heaps;
-        scope->heaps = heap;
-    }
-    sti_mapped_commit(&share->mapped, &scope->mapped);
-    share->held = 0;
-}
-
-void sti_share_adopt(struct sti_scope *scope)
-{
-    struct sti_share *share = atomic_load_explicit(&scope->share->group->shares, memory_order_acquire);
-    for (; share != NULL; share = share->next) {
-        if (atomic_load_explicit(&share->state, memory_order_acquire) == STI_SHARE_ORPHANED)
-            take_over(share, scope);
-    }
-}
-
-/* False: it is decided, and in the mail or about to be. */
-static bool abandon(struct sti_thread *thread, struct sti_share *share)
-{
-    if (share->is_threads) {
-        sti_heap_complete_counts(share->heaps);
-        atomic_store_explicit(&share->state, STI_SHARE_ORPHANED, memory_order_release);
-        return true;
-    }
-    struct sti_heap *heaps = share->heaps;
-    struct sti_mapped *mapped = share->mapped;
-    share->held = sti_heap_list_held(heaps) + sti_mapped_held(mapped);
-    if (!sti_share_change_state(share, STI_SHARE_OPEN, STI_SHARE_ABANDONED))
-        return false;
-    sti_mapped_commit(&mapped, NULL);
-    sti_heap_commit(thread, heaps);
-    return true;
-}
-
-/* Their tasks' threads are not there. */
-static void carry_out_unsent(struct sti_thread *thread)
-{
-    struct sti_share *share = thread->shares;
-    while (share != NULL) {
-        struct sti_share *next = share->next_of_thread;
-        if (share->forks != sti_freeing_forks())
-            carry_out(thread, share);
-        share = next;
-    }
-}
-
 void sti_share_end_thread(struct sti_thread *thread)
 {
-    struct sti_share *decided = NULL;
-    while (thread->shares != NULL) {
-        struct sti_share *share = thread->shares;
-        thread->shares = share->next_of_thread;
-        if (!abandon(thread, share)) {
-            share->next_of_thread = decided;
-            decided = share;
-        }
-    }
-    thread->shares = decided;
     while (thread->shares != NULL) {
         sti_share_collect(thread);
-        carry_out_unsent(thread);
         sched_yield();
     }
 }
@@ -269,13 +146,10 @@ void sti_share_end_thread(struct sti_thread *thread)
 static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
-/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since; and
- * which a fork(2) does not wait for. */
+/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since. */
 static void end_in_mimalloc(void)
 {
-    sti_quiet_enter();
     sti_backend_thread_done();
-    sti_quiet_leave();
 }
 
 /* mimalloc may have given up the thread's parts of its heaps already. */
@@ -291,7 +165,7 @@ static void end_thread(void *record)
     if (!sti_thread_begin_end(thread))
         return;
     sti_share_end_thread(thread);
-    sti_handles_end_thread(thread);
+    sti_undo_end_thread(thread);
     sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shares of groups (shared_budget.h) that threads keep: the heaps and mappings that stolen subtasks, and threads of
- * the task's own, left there until the task's outcome is known. For the groups' scopes (subtask.c) and the ends of
- * threads. Calling thread only, unless a function says otherwise. */
+ * The shares of groups (shared_budget.h) that threads keep: the heaps and mappings that stolen subtasks left there
+ * until the task's outcome is known. For the groups' scopes (subtask.c) and the ends of threads. Calling thread only,
+ * unless a function says otherwise. */
 #ifndef STI_ALLOC_SCOPE_SHARE_H
 #define STI_ALLOC_SCOPE_SHARE_H
 
@@ -13,7 +13,6 @@
 #include "alloc/base/thread.h"
 
 struct sti_group;
-struct sti_scope;
 struct sti_share;
 
 /* The calling thread's share of the group, made if it has none that is free; runs is set. NULL: no memory. */
@@ -22,11 +21,7 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
 /* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
 void sti_share_decide(struct sti_group *group, bool commits);
 
-/* What threads left that had joined the group, and are gone, is the task's own scope's now. Thread of that, at its
- * end. */
-void sti_share_adopt(struct sti_scope *scope);
-
-/* Carry out what has been decided (sti_subtask_collect); what is still open is abandoned when the thread ends. */
+/* Carry out what has been decided (sti_subtask_collect); all of it, when the thread ends. */
 void sti_share_collect(struct sti_thread *thread);
 void sti_share_end_thread(struct sti_thread *thread);
 

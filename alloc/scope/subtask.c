@@ -12,21 +12,18 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/handle.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
-#include "alloc/rollback/thread_state.h"
+#include "alloc/rollback/undo.h"
 #include "run.h"
 #include "scope.h"
 #include "share.h"
-#include "started_thread.h"
 #include "subtask.h"
 
 /* --- The life of a group. On the thread of the task's own scope, unless shared_budget.h says otherwise. --- */
@@ -43,9 +40,8 @@ static struct sti_group *make_group(struct sti_scope *scope)
         return NULL;
     }
     *group = (struct sti_group){
-        .request = &group->copy,
-        .copy = *scope->request,
-        .options = *scope->request->options,
+        .request = scope->request,
+        .task = name != NULL ? memcpy(group + 1, name, name_size) : NULL,
         .thread = scope->thread,
         .interrupt.thread = scope->thread,
         .own = own,
@@ -53,9 +49,6 @@ static struct sti_group *make_group(struct sti_scope *scope)
         .allocation_limit = scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : 0,
         .memory_limit = scope->memory_limit,
     };
-    group->copy.options = &group->options;
-    if (name != NULL)
-        group->options.name = memcpy(group + 1, name, name_size);
     atomic_init(&group->references, 1);
     *own = (struct sti_share){ .group = group, .thread = scope->thread, .runs = true };
     return group;
@@ -72,48 +65,34 @@ static void join(struct sti_scope *scope, struct sti_share *share)
         sti_watch_unlock();
 }
 
-/* The task's own scope is the innermost, or around it: then the innermost ones have to draw from now on, too. */
-static int find_or_make(struct sti_scope *innermost, struct sti_group **group)
+/* Of a task's own scope, which is the thread's innermost. */
+static struct sti_share *begin_group(struct sti_scope *scope)
 {
-    struct sti_share *share = sti_group_member(innermost);
-    if (share == NULL) {
-        struct sti_scope *scope = innermost;
-        while (scope->outer != NULL)
-            scope = scope->outer;
-        struct sti_group *made = make_group(scope);
-        if (made == NULL)
-            return ENOMEM;
-        join(scope, made->own);
-        sti_group_begin(made->own, scope);
-        for (struct sti_scope *inside = innermost; inside != scope; inside = inside->outer)
-            inside->allocation_end = 0;
-        share = made->own;
-    }
-    *group = share->group;
-    return 0;
-}
-
-static bool is_inside(const struct sti_scope *scope)
-{
-    return scope->outer != NULL && !scope->is_inner_subtask;
+    struct sti_group *made = make_group(scope);
+    if (made == NULL)
+        return NULL;
+    join(scope, made->own);
+    sti_group_begin(made->own, scope);
+    return made->own;
 }
 
 int sti_group_open(struct sti_group **group)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || is_inside(thread->scope))
+    struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
+    if (scope == NULL || (scope->outer != NULL && !scope->is_inner_subtask))
         return ENOTSUP;
-    for (const struct sti_scope *at = thread->scope; at != NULL; at = at->outer) {
+    for (const struct sti_scope *at = scope; at != NULL; at = at->outer) {
         if (at->masks > 0 || at->tripped != STINT_REASON_NONE)
             return EBUSY;
     }
-    return find_or_make(thread->scope, group);
-}
-
-int sti_group_open_for_thread(struct sti_group **group, bool inside)
-{
-    struct sti_scope *scope = sti_thread_metered->scope;
-    return inside || !is_inside(scope) ? find_or_make(scope, group) : ENOTSUP;
+    struct sti_share *share = sti_group_member(scope);
+    if (share == NULL)
+        share = begin_group(scope);
+    if (share == NULL)
+        return ENOMEM;
+    *group = share->group;
+    return 0;
 }
 
 uint64_t sti_group_cpu_left(struct sti_group *group)
@@ -154,17 +133,15 @@ void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage)
     usage->cpu_ns += atomic_load_explicit(&group->cpu, memory_order_relaxed);
 }
 
-uint64_t sti_group_end(struct sti_scope *scope, bool commits)
+void sti_group_end(struct sti_scope *scope, bool commits)
 {
     struct sti_group *group = scope->share->group;
     sti_share_decide(group, commits);
     sti_account_reserve(scope->account, scope->charged,
                         atomic_load_explicit(&group->account_reserved, memory_order_relaxed), 0);
-    uint64_t kept = atomic_load_explicit(&group->kept, memory_order_relaxed);
     sti_process_free(group->own);
     group->own = NULL;
     sti_group_release(group);
-    return kept;
 }
 
 /* --- What a thread keeps of groups, and answers for: as it waits, and between tasks. Calling thread. --- */
@@ -278,42 +255,28 @@ static void end_inside(struct sti_thread *thread, struct sti_scope *scope)
 static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_share *share = scope->share;
-    if (scope->is_subtask == STI_SUBTASK_THREAD)
-        sti_specific_commit(scope); /* for their destructors, as it ends */
-    else
-        sti_specific_rollback(scope);
-    sti_thread_state_rollback(scope);
-    sti_handles_move(&scope->handles, &share->group->handles, NULL);
+    sti_undo_hand_in(scope, &share->group->undo);
     sti_libc_heap_end(thread, scope, NULL);
     sti_group_add_cpu(share->group, sti_cpu_end(scope));
     sti_nursery_commit(thread, scope);
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
-    share->fixed = 0;
-    if (scope->is_subtask == STI_SUBTASK_THREAD)
-        scope->heap = NULL; /* nobody allocates there any more, so all of its pages count */
     sti_group_settle(share, scope);
     atomic_fetch_add_explicit(&share->group->samples, scope->samples, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->group->deferred, scope->deferred, memory_order_relaxed);
-    if (scope->is_subtask == STI_SUBTASK_THREAD)
-        sti_heap_note_left(scope->heaps);
     share->heaps = scope->heaps;
     share->mapped = scope->mapped;
     sti_mapped_set_thread(share->mapped, NULL);
     share->runs = false;
 }
 
-int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held)
+static int open_subtask(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group)
 {
     sti_scope_init(scope, thread, group->request);
-    scope->is_subtask = held == 0 ? STI_SUBTASK_STOLEN : STI_SUBTASK_THREAD;
+    scope->is_subtask = true;
     scope->start = sti_clock_now();
     int error = place(scope, group);
     if (error != 0)
         return error;
-    if (scope->share != NULL) {
-        scope->share->fixed = held;
-        scope->share->is_threads = held > 0;
-    }
     error = scope->preemptible ? sti_scope_begin_preemption(scope) : 0;
     if (error != 0) {
         if (scope->share != NULL)
@@ -330,13 +293,11 @@ int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct 
     return 0;
 }
 
-void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
+static void close_subtask(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_scope_leave(scope);
     if (__builtin_expect(sti_debug_is_on, 0))
         sti_scope_end_debugged(scope);
-    if (scope->is_subtask == STI_SUBTASK_STOLEN && !scope->is_inner_subtask)
-        sti_openmp_end();
     sti_mutex_abandon_all(scope);
     if (scope->is_inner_subtask)
         end_inside(thread, scope);
@@ -346,18 +307,16 @@ void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope)
     sti_scope_return(thread, scope);
 }
 
-int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
-                    struct sti_thrown *thrown)
+int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted)
 {
     *value = NULL;
-    thrown->exception = NULL;
     *interrupted = false;
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL)
         return sti_thread_missing();
     struct sti_scope scope;
     scope.frame = (uintptr_t)__builtin_frame_address(0);
-    int error = sti_subtask_open(thread, &scope, group, 0);
+    int error = open_subtask(thread, &scope, group);
     if (error != 0)
         return error;
 
@@ -365,9 +324,10 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     sti_interrupt_look(&scope, 0);
     if (!sti_interrupt_is_tripped(&scope))
         sti_scope_land(&scope, fn, arg, &landed);
-    sti_subtask_close(thread, &scope);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
+    close_subtask(thread, &scope);
     *value = landed.value;
-    *thrown = landed.thrown;
     *interrupted = !landed.returned;
     return landed.code;
 }

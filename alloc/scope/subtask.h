@@ -12,8 +12,6 @@
 
 struct sti_group;
 struct sti_scope;
-struct sti_thread;
-struct sti_thrown;
 
 /* The group that the calling thread's innermost scope belongs to, made if there is none yet. Call it whenever something
  * is about to be shared, before another thread can see it: it says whether that may be done now. It stays until the
@@ -21,10 +19,6 @@ struct sti_thrown;
  * forked there runs there; EBUSY: interrupts are masked (what is forked there is not shared before the mask ends), or
  * the scope is being interrupted. */
 int sti_group_open(struct sti_group **group);
-
-/* The same for a thread that the innermost scope's code starts, which may be masked or interrupted. inside: the scope
- * may be one that stint_run opened inside a task, too; what the thread does is the task's then. */
-int sti_group_open_for_thread(struct sti_group **group, bool inside);
 
 /* Run fn(arg, value) as a stolen subtask of the group, here, and return its code. Any thread: one outside of all
  * scopes, or one that waits in a scope of the same group (the task's own thread too). The caller sees to it that the
@@ -37,18 +31,8 @@ int sti_group_open_for_thread(struct sti_group **group, bool inside);
  * of the group, or without the watch of a preemptible one, fn is not called and the code is ENOMEM or EAGAIN. *value is
  * NULL at the start, and again when the stolen subtask was interrupted.
  *
- * An exception that it threw is in *thrown, for whoever joins it to throw on (boundary.h): it is the task's memory too.
- *
  * What it leaves allocated is the task's. A code other than 0 is for whoever joins it and rolls nothing back. */
-int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
-                    struct sti_thrown *thrown);
-
-/* The scope of a thread that has joined the group (joined_thread.h) opens, and closes: a stolen subtask's, but for what
- * such a thread takes by itself (so many bytes are held; 0: it is a stolen one), what it leaves in thread-specific
- * values, and that the heaps which it leaves are the task's own thread's when it has ended. 0; ENOMEM, EAGAIN as above.
- * Its thread, which is in no scope. */
-int sti_subtask_open(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group, size_t held);
-void sti_subtask_close(struct sti_thread *thread, struct sti_scope *scope);
+int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted);
 
 /* A thread that waits for a subtask reaches no sample point, and what it has freed before would count for the task's
  * memory limit as long as it waits. So: inside the scope that waits, each time it looks, and when sti_forks.wake has
@@ -63,7 +47,7 @@ void sti_subtask_answer(void);
 void sti_subtask_collect(void);
 
 /* Whether the calling thread keeps heaps that have not been decided, or not been collected. Such a thread should not
- * end: what it leaves behind can never be rolled back. */
+ * end: it would wait for that. */
 bool sti_subtask_undecided(void);
 
 /* --- For scopes: the processor time of a group. Any thread of it. --- */
@@ -82,7 +66,7 @@ void sti_group_close(struct sti_scope *scope, uint64_t cpu);
 /* Add what the other shares had. */
 void sti_group_add_usage(const struct sti_scope *scope, stint_usage *usage);
 
-/* The scope lets go of it. Returns the bytes of a rollback that threads which have ended had kept. */
-uint64_t sti_group_end(struct sti_scope *scope, bool commits);
+/* The scope lets go of it. */
+void sti_group_end(struct sti_scope *scope, bool commits);
 
 #endif

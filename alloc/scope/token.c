@@ -11,7 +11,6 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/descriptor.h"
 
 /* --- Tokens. Any thread; setting and reading one also from signal handlers.
  *
@@ -21,6 +20,8 @@
 
 int stint_token_create(stint_token *parent, stint_token **token)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (token == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(stint_token), STI_CALLER()))
@@ -35,7 +36,7 @@ int stint_token_create(stint_token *parent, stint_token **token)
 
 void stint_token_set(stint_token *token)
 {
-    if (token == NULL)
+    if (sti_process_is_partial() || token == NULL)
         return;
     /* seq_cst: the flag of a request for samples (thread.h), and of the watch (watch.h). */
     atomic_store_explicit(&token->set, true, memory_order_seq_cst);
@@ -57,6 +58,8 @@ stint_token *stint_token_retain(stint_token *token)
 
 void stint_token_release(stint_token *token)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the token before it frees it. A parent may be freed in
      * turn: a loop, so that a long chain needs no stack. */
     while (token != NULL && atomic_fetch_sub_explicit(&token->references, 1, memory_order_acq_rel) == 1) {
@@ -96,7 +99,6 @@ static int make(const stint_token *token, struct sti_token_fd **result)
     made->watch.look = look_at_token;
     made->token = token;
     made->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sti_descriptor_forget(made->descriptor); /* the token's, not the task's that asks for it */
     int error = made->descriptor < 0 ? errno : sti_watch_begin(&made->watch, STI_WATCH_NEVER);
     if (error != 0) {
         if (made->descriptor >= 0)
@@ -119,6 +121,8 @@ void sti_token_fd_end(struct sti_token_fd *made)
 
 int stint_token_fd(stint_token *token, int *descriptor)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (token == NULL || descriptor == NULL)
         return EINVAL;
     struct sti_token_fd *made = atomic_load_explicit(&token->descriptor, memory_order_acquire);

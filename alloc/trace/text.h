@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "alloc/base/tracing.h"
-#include "alloc/charge/label.h"
+#include "alloc/base/utf8.h"
 #include "write.h"
 
 static inline void put_bytes(struct sti_trace_file *file, const char *bytes, size_t size)
@@ -69,18 +69,9 @@ static inline void put_word(struct sti_trace_file *file, const char *text)
 /* Of names, which are short. */
 static inline void put_string(struct sti_trace_file *file, const char *text)
 {
-    char clean[STI_TRACE_NAME * 4];
-    sti_label_copy_name(clean, sizeof clean, text);
     PUT(file, "\"");
-    for (const char *at = clean; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ') {
-            PUT(file, "?");
-            continue;
-        }
-        if (*at == '"' || *at == '\\')
-            PUT(file, "\\");
-        put_bytes(file, at, 1);
-    }
+    while (*text != '\0')
+        file->length += sti_json_character(file->buffer + file->length, &text);
     PUT(file, "\"");
 }
 

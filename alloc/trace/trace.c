@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -55,8 +54,10 @@ static bool sleep_after(uint64_t worked)
     uint64_t until = sti_clock_now() + (rest > MIN_REST_NS ? rest : MIN_REST_NS);
     struct timespec time = { .tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000) };
     int result;
+    sti_service_rests();
     while ((result = sem_clockwait(&stopped, CLOCK_MONOTONIC, &time)) != 0 && errno == EINTR)
         ;
+    sti_service_works();
     return result != 0;
 }
 
@@ -76,37 +77,23 @@ static void *trace(void *unused)
     (void)unused;
     uint64_t began;
     uint64_t events;
+    sti_service_works();
+    pthread_setname_np(pthread_self(), "stint-trace");
     sti_trace_file_write_head(&sti_trace_current);
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
         events = sti_trace_current.events;
         sti_trace_file_drain_a_little(&sti_trace_current);
         if (sti_trace_current.events == events && sti_services_are_alone()) {
+            sti_service_rests();
             sti_service_end();
             return &sti_trace_current;
         }
     } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
     finish();
+    sti_service_rests();
     sti_service_end();
     return NULL;
-}
-
-/* Signals of the program are for its own threads. */
-static int start_tracer(void)
-{
-    sigset_t all;
-    sigset_t before;
-    sem_init(&stopped, 0, 0);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    sti_service_begin();
-    int error = sti_thread_start(&tracer, NULL, trace, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0)
-        pthread_setname_np(tracer, "stint-trace");
-    else
-        sti_service_end();
-    return error;
 }
 
 /* --- Start and stop. ---------------------------------------------------------------------------------------------- */
@@ -154,8 +141,10 @@ static int start(int fd)
     if (++last_epoch == 0)
         last_epoch = 1;
     int error = sti_trace_file_begin(&sti_trace_current, fd, last_epoch);
-    if (error == 0)
-        error = start_tracer();
+    if (error == 0) {
+        sem_init(&stopped, 0, 0);
+        error = sti_service_start(&tracer, trace);
+    }
     if (error == 0)
         observe(last_epoch);
     become(error == 0 ? RUNNING : IDLE);
@@ -164,6 +153,8 @@ static int start(int fd)
 
 int stint_trace_start(int fd)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int saved_errno = errno;
     stint_mask();
     int error = can_be_written(fd) ? start(fd) : EINVAL;
@@ -197,6 +188,8 @@ static int stop(void)
 
 int stint_trace_stop(void)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int saved_errno = errno;
     stint_mask();
     int error = stop();

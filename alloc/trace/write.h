@@ -28,7 +28,7 @@ struct sti_trace_file {
     char process[32];  /* what each event says of it */
     size_t process_length;
     char name[STI_TRACE_LONG_NAME]; /* of the last slice, and as it was written */
-    char name_written[STI_TRACE_LONG_NAME * 4];
+    char name_written[STI_TRACE_LONG_NAME * 6];
     size_t name_length;
     const struct sti_thread *next; /* whose ring is drained next; NULL: the first one's */
     size_t length;

@@ -76,7 +76,6 @@ stint_options parse_options(parse_kind kind)
     stint_options options = STINT_OPTIONS_INIT;
     options.on_interrupt = kinds[kind].on_interrupt;
     options.preemptible = kinds[kind].preemptible;
-    options.owns_descriptors = true;
     return options;
 }
 
@@ -139,15 +138,19 @@ static int read_all(int descriptor, char **text, size_t *size)
 }
 
 /* The descriptor is no memory, so a rollback would not close it: from its opening to its closing a guard stands by. An
- * interrupt comes in allocations only, and between open and the push there is none. */
+ * interrupt of a preemptible task could come between open and the push, but for the mask. */
 static int read_file(const char *path, char **text, size_t *size)
 {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (descriptor < 0)
-        return errno;
     stint_guard guard;
-    stint_guard_push(&guard, close_descriptor, &descriptor);
-    int error = read_all(descriptor, text, size);
+    stint_mask();
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int error = descriptor < 0 ? errno : 0;
+    if (error == 0)
+        stint_guard_push(&guard, close_descriptor, &descriptor);
+    stint_unmask();
+    if (error)
+        return error;
+    error = read_all(descriptor, text, size);
     stint_guard_pop(&guard, true);
     return error;
 }

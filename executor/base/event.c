@@ -8,6 +8,10 @@
  * own, which it gets as the wait's data: a sleeper sleeps until it is woken, and an idle pool uses no CPU. */
 #include "event.h"
 
+#include <errno.h>
+
+#include "alloc/interrupt/hook.h"
+
 static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
 {
     (void)ops;
@@ -57,6 +61,26 @@ bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns)
 {
     if (deadline_ns == STI_NEVER)
         return ck_ec32_wait_pred(event, &mode, value, NULL, NULL, NULL) == 0;
-    struct timespec deadline = sti_deadline_time(deadline_ns);
+    struct timespec deadline = { .tv_sec = (time_t)(deadline_ns / UINT64_C(1000000000)),
+                                 .tv_nsec = (long)(deadline_ns % UINT64_C(1000000000)) };
     return ck_ec32_wait_pred(event, &mode, value, NULL, &deadline, &deadline) == 0;
+}
+
+int sti_event_await(sti_event *event, bool (*has_come)(const void *arg), const void *arg,
+                    const struct sti_waking *waking, uint64_t deadline_ns)
+{
+    for (;;) {
+        uint32_t value = sti_event_value(event);
+        if (has_come(arg))
+            return 0;
+        if (waking != NULL && sti_waking_has_come(waking))
+            return EINTR;
+        if (!sti_event_wait(event, value, deadline_ns))
+            return has_come(arg) ? 0 : ETIMEDOUT;
+    }
+}
+
+void sti_event_ring(void *event)
+{
+    sti_event_signal(event);
 }

@@ -66,12 +66,6 @@ static inline uint64_t sti_deadline_after(uint64_t timeout_ns)
     return __builtin_add_overflow(sti_clock_now(), timeout_ns, &deadline) ? STI_NEVER : deadline;
 }
 
-static inline struct timespec sti_deadline_time(uint64_t deadline_ns)
-{
-    return (struct timespec){ .tv_sec = (time_t)(deadline_ns / UINT64_C(1000000000)),
-                              .tv_nsec = (long)(deadline_ns % UINT64_C(1000000000)) };
-}
-
 typedef struct ck_ec32 sti_event;
 
 void sti_event_init(sti_event *event);
@@ -84,5 +78,14 @@ void sti_event_signal(sti_event *event);
 
 /* Wait until the value differs from this one: true; or until the deadline by sti_clock_now (STI_NEVER: none): false. */
 bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns);
+
+/* What a waiter does: sleep until it has come, of which the event is signalled: 0; or until the deadline: ETIMEDOUT.
+ * EINTR: an interrupt of the calling task has come, for which it is rung (NULL: it does not listen). */
+struct sti_waking;
+int sti_event_await(sti_event *event, bool (*has_come)(const void *arg), const void *arg,
+                    const struct sti_waking *waking, uint64_t deadline_ns);
+
+/* For sti_waking_begin: signal the event. */
+void sti_event_ring(void *event);
 
 #endif

@@ -30,9 +30,6 @@
 /* The place of a fork that runs in its join, and was not noted down. */
 #define UNNOTED (SIZE_MAX - 2)
 
-/* Then it counts among those who have slept for long (deadlock.h). */
-#define SHORT_SLEEP_NS UINT64_C(10000000)
-
 /* Of threads that are no workers: every fork and join takes the slow path. */
 STI_TABLE struct stint_forks_ sti_no_forks;
 __thread struct stint_forks_ *stint_thread_forks_ = &sti_no_forks;
@@ -87,6 +84,8 @@ struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 
 size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 {
+    if (sti_process_is_partial())
+        return UNNOTED;
     if (slot == NULL)
         return place_of_own(sti_own_fork_note_typed((uintptr_t)__builtin_dwarf_cfa()));
     return push(sti_worker_current());
@@ -94,6 +93,8 @@ size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 
 int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (subtask == NULL || fn == NULL)
         return EINVAL;
     struct stint_fork_slot_ *slot = stint_fork_slot_slow_();
@@ -154,7 +155,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     offer->value = NULL;
     if (sti_trace_runs())
         trace_begin(stolen);
-    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);
+    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     if (sti_trace_runs())
         sti_trace_end_fork(offer);
     sti_worker_leave(worker, &frame);
@@ -184,60 +185,43 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
         stolen = sti_fork_steal(worker, group);
     if (stolen.offer == NULL)
         return false;
-    unsigned depth = worker->asleep;
-    if (depth > 0)
-        sti_substitute_interrupt_sleep(worker);
+    unsigned depth = sti_substitute_interrupt_sleep(worker);
     sti_fork_run(worker, stolen);
-    if (depth > 0)
-        sti_substitute_resume_sleep(worker, depth);
+    sti_substitute_resume_sleep(worker, depth);
     return true;
 }
 
-/* As a sleeper that has slept for long (deadlock.h); no signal could end that. */
-static void sleep_long_in_join(struct sti_sleeper *sleeper, uint64_t deadline_ns)
+/* A worker that sleeps here has given its place to a substitute. Of a long sleep others must know who look for circles
+ * (deadlock.h); no signal could end it. */
+static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer)
 {
-    bool covered = sti_waking_cover();
-    sti_deadlock_enter(sleeper);
-    do
-        sti_deadlock_look(sleeper);
-    while (sti_park_await(sleeper, deadline_ns) && sti_sleeper_is_nudged(sleeper));
-    sti_deadlock_leave(sleeper);
-    if (covered)
-        sti_waking_uncover_scopes();
+    sti_substitute_fall_asleep(worker, 1);
+    if (!sti_park_await(worker, offer, sti_deadline_after(STI_SHORT_SLEEP_NS))) {
+        struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
+        bool covered = sti_waking_cover();
+        sti_deadlock_enter(&sleeper);
+        sti_deadlock_look(&sleeper);
+        sti_park_await(worker, offer, STI_NEVER);
+        sti_deadlock_leave(&sleeper);
+        if (covered)
+            sti_waking_uncover_scopes();
+    }
+    sti_substitute_awake(worker, 1);
 }
 
-/* A worker that sleeps here has given its place to a substitute; and may be the only one that has room on its stack for
- * a task that others wait for (deadlock.h). But not while frames are being left. */
-static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer, bool settles, bool *refused)
-{
-    struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
-    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
-    if (!settles)
-        sti_wait_measure_room(&sleeper);
-    sti_substitute_fall_asleep(worker, for_rescue);
-    if (for_rescue == NULL)
-        sleep_long_in_join(&sleeper, sti_deadline_after(STI_RETRY_NS));
-    else if (!sti_park_await(&sleeper, sti_deadline_after(SHORT_SLEEP_NS)))
-        sleep_long_in_join(&sleeper, STI_NEVER);
-    sti_substitute_awake(worker, for_rescue);
-    *refused = sti_wait_run_assigned(&sleeper, !settles && !has_ended(offer));
-}
-
-/* Wait for the end of what a thief has; or until what is run meanwhile has forked, and this is the child, in which
- * there is no thief. */
-static const struct sti_offer *await(struct sti_worker *worker, size_t index, bool settles)
+/* Wait for the end of what a thief has. */
+static const struct sti_offer *await(struct sti_worker *worker, size_t index)
 {
     const struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
-    bool refused = false;
-    while (!has_ended(offer) && !sti_worker_is_left(worker)) {
+    while (!has_ended(offer)) {
         sti_subtask_answer();
         if (leapfrog(worker, offer))
             round = 0;
         else if (round < AWAIT_ROUNDS)
             sti_rest(round++);
         else
-            sleep_in_join(worker, offer, settles, &refused);
+            sleep_in_join(worker, offer);
     }
     return offer;
 }
@@ -281,16 +265,12 @@ static bool take_back(struct sti_worker *worker, size_t index)
 /* What a thief had. An interrupt finds the slot still occupied; what is in it stays until the next fork. */
 static int collect(struct sti_worker *worker, size_t index, void **value)
 {
-    const struct sti_offer *offer = await(worker, index, false);
-    bool ended = has_ended(offer);
-    struct sti_thrown thrown = offer->thrown;
+    const struct sti_offer *offer = await(worker, index);
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
-    if (__builtin_expect(ended && thrown.exception != NULL, 0))
-        sti_boundary_rethrow(&thrown);
     if (value != NULL)
-        *value = ended ? offer->value : NULL;
-    return ended ? offer->code : EOWNERDEAD;
+        *value = offer->value;
+    return offer->code;
 }
 
 static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void **value)
@@ -302,6 +282,8 @@ static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void
 
 int stint_join_slow_(stint_subtask *subtask, void **value)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (subtask == NULL)
         return EINVAL;
     if (is_own(subtask->place_))
@@ -317,6 +299,8 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
 {
     static const char zeros[STINT_FORK_PAYLOAD_];
     const struct stint_fork_result_ not_run = { NULL, 0 };
+    if (sti_process_is_partial())
+        return (struct stint_fork_result_){ zeros, ENOTSUP };
     if (place == UNNOTED || (is_own(place) && sti_own_fork_take_typed(place - STINT_FORK_IN_JOIN_)))
         return not_run;
     struct sti_worker *worker = sti_worker_current();
@@ -334,12 +318,8 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    const struct sti_offer *offer = await(worker, index, true);
-    bool ended = has_ended(offer);
-    struct sti_thrown thrown = offer->thrown;
+    await(worker, index);
     sti_split_forget(&worker->split, index);
-    if (ended && thrown.exception != NULL)
-        sti_boundary_drop(&thrown);
 }
 
 void stint_fork_drop(stint_subtask *subtask)
@@ -361,8 +341,8 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. In the child
- * of a fork(2) there are no thieves to wait for. */
+/* Without a look at the subtasks: their frames may be gone. In the child of a fork(2) there are no thieves to wait
+ * for. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);
@@ -372,7 +352,7 @@ static void settle(struct sti_forks *forks, size_t kept)
         if (sti_split_take(split, newest))
             continue;
         if (sti_worker_current() == worker)
-            await(worker, newest, true);
+            await(worker, newest);
         sti_split_forget(split, newest);
     }
 }
@@ -408,8 +388,13 @@ void sti_fork_begin_thread(struct sti_worker *worker)
         stint_thread_forks_ = &worker->split.forks;
 }
 
-void sti_fork_end_thread(void)
+void sti_fork_leave_worker(void)
 {
     stint_thread_forks_ = &sti_no_forks;
+}
+
+void sti_fork_end_thread(void)
+{
+    sti_fork_leave_worker();
     sti_forks_register(NULL);
 }

@@ -12,7 +12,6 @@
 
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/label.h"
 #include "alloc/interrupt/output.h"
 #include "alloc/rollback/kept.h"
 #include "pools.h"
@@ -117,7 +116,7 @@ static void put_histogram(FILE *stream, const struct metric *metric, struct labe
                           const struct sti_histogram_sum *histogram)
 {
     bool is_time = metric->unit == SECONDS;
-    uint64_t count = is_time ? 0 : histogram->buckets[STI_BUCKET_OF_NONE];
+    uint64_t count = histogram->buckets[STI_BUCKET_OF_NONE];
     unsigned last = is_time ? LAST_TIME : LAST_NUMBER;
     unsigned bucket = 0;
     for (unsigned power = is_time ? FIRST_TIME : FIRST_NUMBER; power <= last; power += 2) {
@@ -125,7 +124,7 @@ static void put_histogram(FILE *stream, const struct metric *metric, struct labe
             count += histogram->buckets[bucket++];
         put_bucket_up_to(stream, metric, label, power, count);
     }
-    while (bucket < (is_time ? STI_BUCKETS : STI_BUCKET_OF_NONE))
+    while (bucket < STI_BUCKET_OF_NONE)
         count += histogram->buckets[bucket++];
     put_bucket(stream, metric, label, "+Inf", count);
     fprintf(stream, "%s_count", metric->name);
@@ -141,9 +140,16 @@ static void put_histogram(FILE *stream, const struct metric *metric, struct labe
 struct pool_metric {
     struct metric metric;
     size_t offset;
+    size_t size; /* of the number */
 };
 
-#define IN(field) offsetof(struct sti_pool_numbers, field)
+#define IN(field) offsetof(struct sti_pool_numbers, field), sizeof(((struct sti_pool_numbers *)NULL)->field)
+
+static uint64_t number_of(const struct sti_pool_numbers *pool, const struct pool_metric *metric)
+{
+    const char *place = (const char *)pool + metric->offset;
+    return metric->size == sizeof(unsigned) ? *(const unsigned *)place : *(const uint64_t *)place;
+}
 
 static const struct pool_metric numbers_of_pools[] = {
     { { "stint_pool_workers", GAUGE, NO_UNIT, "Workers of the pool, without substitutes." }, IN(workers) },
@@ -153,12 +159,12 @@ static const struct pool_metric numbers_of_pools[] = {
       IN(waiting) },
     { { "stint_pool_held_back_tasks", GAUGE, NO_UNIT,
         "Of the waiting tasks, those whose account had its maximum of running ones." },
-      IN(held_back) },
+      IN(statistics.held_back) },
     { { "stint_pool_running_workers", GAUGE, NO_UNIT, "Workers that are in the midst of a task or a part of one." },
-      IN(running) },
+      IN(statistics.running) },
     { { "stint_pool_asleep_workers", GAUGE, NO_UNIT,
         "Of the running workers, those that sleep in a blocking region, a wait or a join." },
-      IN(asleep) },
+      IN(statistics.asleep) },
     { { "stint_pool_stolen_tasks", COUNTER, NO_UNIT, "Tasks that a worker took from another worker's deque." },
       IN(steals) },
     { { "stint_pool_stolen_subtasks", COUNTER, NO_UNIT, "Forked subtasks that another worker than their task's ran." },
@@ -166,17 +172,18 @@ static const struct pool_metric numbers_of_pools[] = {
     { { "stint_pool_parks", COUNTER, NO_UNIT, "Times that a worker found nothing to do and went to sleep." },
       IN(parks) },
     { { "stint_pool_neglected_tasks", COUNTER, NO_UNIT, "Tasks that waited for 100 ms or more beside an idle worker." },
-      IN(neglected) },
+      IN(statistics.neglected) },
     { { "stint_pool_longest_neglect_seconds", GAUGE, SECONDS,
         "The longest time that a task has waited beside an idle worker." },
-      IN(longest_neglect_ns) },
-    { { "stint_pool_substitutes", GAUGE, NO_UNIT, "Substitute workers that have been started." }, IN(substitutes) },
+      IN(statistics.longest_neglect_ns) },
+    { { "stint_pool_substitutes", GAUGE, NO_UNIT, "Substitute workers that have been started." },
+      IN(statistics.substitutes) },
     { { "stint_pool_substituting_workers", GAUGE, NO_UNIT, "Substitutes that stand in for a task that sleeps." },
-      IN(substituting) },
+      IN(statistics.substituting) },
     { { "stint_pool_substitutions", COUNTER, NO_UNIT, "Times that a substitute took the place of a sleeping task." },
-      IN(replaced) },
+      IN(statistics.replaced) },
     { { "stint_pool_missed_substitutions", COUNTER, NO_UNIT, "Times that no substitute could be had for one." },
-      IN(unreplaced) },
+      IN(statistics.unreplaced) },
 };
 
 static const struct pool_metric histograms_of_pools[] = {
@@ -217,8 +224,7 @@ static void put_pools(FILE *stream, const struct sti_pool_numbers *pools, size_t
         const struct pool_metric *metric = &numbers_of_pools[m];
         put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
-            put_sample(stream, &metric->metric, pool_label(&pools[i]), none,
-                       *(const uint64_t *)((const char *)&pools[i] + metric->offset));
+            put_sample(stream, &metric->metric, pool_label(&pools[i]), none, number_of(&pools[i], metric));
     }
     for (size_t m = 0; m < sizeof histograms_of_pools / sizeof *histograms_of_pools; m++) {
         const struct pool_metric *metric = &histograms_of_pools[m];
@@ -241,13 +247,15 @@ static void put_accounts(FILE *stream)
     const struct sti_label *label;
     put_head(stream, &outcomes_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++) {
-        const struct sti_label_sum sum = sti_label_read(label);
-        put_reasons(stream, &outcomes_of_accounts, (struct label){ "account", label->name }, sum.outcomes, false);
+        uint64_t outcomes[STI_REASONS];
+        for (size_t reason = 0; reason < STI_REASONS; reason++)
+            outcomes[reason] = sti_counter_read(&label->outcomes[reason]);
+        put_reasons(stream, &outcomes_of_accounts, (struct label){ "account", label->name }, outcomes, false);
     }
     put_head(stream, &charges_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
         put_sample(stream, &charges_of_accounts, (struct label){ "account", label->name }, none,
-                   sti_label_read(label).charged);
+                   sti_counter_read(&label->charged));
 }
 
 /* --- The process. ------------------------------------------------------------------------------------------------- */
@@ -351,6 +359,8 @@ static int make_quietly(struct sti_output *output)
 
 int stint_metrics_write(int fd)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     struct sti_output output;
     int saved_errno = errno;
     stint_mask();

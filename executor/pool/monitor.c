@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's part of the watch's work: timers of tasks that wait, and what follows those that expired; see
- * monitor.h. */
+ * The pool's part of the watch's work: timers, and what follows those that expired; see monitor.h. */
 #include "monitor.h"
 
 #include <sched.h>
@@ -14,6 +13,8 @@
 #include "alloc/interrupt/watch.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/continuation.h"
+#include "executor/task/delays.h"
+#include "overdue.h"
 
 /* --- The timing wheel. --- */
 
@@ -30,6 +31,7 @@ void sti_timers_init(struct sti_timers *timers, uint64_t now)
 {
     memset(timers, 0, sizeof *timers);
     timers->tick = now >> TICK_SHIFT;
+    timers->expired_end = &timers->expired;
 }
 
 /* Ticks have 44 bits, levels enough for 48. */
@@ -85,6 +87,8 @@ static void unlink_timer(struct sti_timers *timers, struct sti_timer *timer)
     *timer->link = timer->next;
     if (timer->next != NULL)
         timer->next->link = timer->link;
+    else if (timers->expired_end == &timer->next)
+        timers->expired_end = timer->link;
     timer->link = NULL;
     if (timers->slots[timer->level][timer->slot] == NULL)
         timers->used[timer->level] &= ~(UINT64_C(1) << timer->slot);
@@ -98,9 +102,17 @@ void sti_timers_remove(struct sti_timers *timers, struct sti_timer *timer)
     timers->count--;
 }
 
-struct sti_timer *sti_timers_expire(struct sti_timers *timers, uint64_t now)
+/* A slot has the last one first. before: the end, as it was before this slot. */
+static void expire(struct sti_timers *timers, struct sti_timer **before, struct sti_timer *timer)
 {
-    struct sti_timer *expired = NULL;
+    timer->next = *before;
+    timer->link = before;
+    *(*before != NULL ? &(*before)->link : &timers->expired_end) = &timer->next;
+    *before = timer;
+}
+
+void sti_timers_expire(struct sti_timers *timers, uint64_t now)
+{
     uint64_t end = now >> TICK_SHIFT;
     uint64_t tick;
     while ((tick = next_tick(timers)) <= end) {
@@ -108,229 +120,243 @@ struct sti_timer *sti_timers_expire(struct sti_timers *timers, uint64_t now)
         while (timers->used[level] == 0)
             level++;
         struct sti_timer *timer = timers->slots[level][digit(tick, level)];
+        struct sti_timer **before = timers->expired_end;
         timers->tick = tick;
         while (timer != NULL) {
             struct sti_timer *following = timer->next;
             unlink_timer(timers, timer);
-            if (timer->tick <= tick) {
-                timers->count--;
-                timer->next = expired;
-                expired = timer;
-            } else {
+            if (timer->tick <= tick)
+                expire(timers, before, timer);
+            else
                 file(timers, timer);
-            }
             timer = following;
         }
     }
     if (timers->tick < end)
         timers->tick = end;
-    return expired;
 }
 
-/* --- Deadlines of waiting tasks. --- */
+struct sti_timer *sti_timers_take(struct sti_timers *timers)
+{
+    struct sti_timer *timer = timers->expired;
+    if (timer != NULL)
+        sti_timers_remove(timers, timer);
+    return timer;
+}
+
+/* --- What happens. ------------------------------------------------------------------------------------------------ */
 
 static sti_task *task_of(struct sti_timer *timer)
 {
     return (sti_task *)((char *)timer - offsetof(sti_task, timer));
 }
 
-/* --- The watch's thread ------------------------------------------------------------------------------------------- */
-
-/* Of what has expired, what nobody else had claimed; it is retained. */
-static struct sti_timer *claim_expired(struct sti_timer *expired)
+/* It is retained, before it is claimed: then its entry may go at any moment. */
+static bool claim_expired(struct sti_timer *timer)
 {
-    struct sti_timer *claimed = NULL;
-    while (expired != NULL) {
-        struct sti_timer *timer = expired;
-        expired = timer->next;
-        sti_task *task = task_of(timer);
-        sti_task_retain(task); /* before it is claimed: then its entry may go at any moment */
-        if (sti_task_mark_ending(task, STINT_REASON_EXPIRED)) {
-            timer->next = claimed;
-            claimed = timer;
-        } else {
-            sti_task_release(task);
-        }
-    }
+    sti_task *task = task_of(timer);
+    sti_task_retain(task);
+    bool claimed = sti_task_mark_ending(task, STINT_REASON_EXPIRED);
+    if (!claimed)
+        sti_task_release(task);
     return claimed;
 }
 
-struct ending {
-    struct sti_monitor *monitor;
-    struct sti_timer *claimed;
-};
-
-/* What follows runs elsewhere: this thread has other deadlines to keep. */
-static void end_expired(void *argument)
+static void end_expired(struct sti_timer *timer)
 {
-    const struct ending *ending = argument;
-    sti_continuation_hold();
-    for (struct sti_timer *timer = ending->claimed; timer != NULL;) {
-        sti_task *task = task_of(timer);
-        timer = timer->next;
-        if (task->fair_queue != NULL) {
-            sti_fair_queue_remove(task->fair_queue, task);
-            sti_task_release(task);
-        }
-        sti_task_end_unstarted(task, STINT_REASON_EXPIRED);
+    sti_task *task = task_of(timer);
+    if (task->fair_queue != NULL) {
+        sti_fair_queue_remove(task->fair_queue, task);
         sti_task_release(task);
     }
-    sti_expired_hand_over(&ending->monitor->expired, sti_continuation_let_go());
+    sti_task_end_unstarted(task, STINT_REASON_EXPIRED);
+    sti_task_release(task);
+}
+
+static bool claim_delayed(struct sti_timer *timer)
+{
+    return sti_delayed_claim(task_of(timer));
+}
+
+static void start_delayed(struct sti_timer *timer)
+{
+    sti_delayed_start_claimed(task_of(timer));
+}
+
+static const struct {
+    int state;                              /* that its task has to be in for that; -1: it has none */
+    bool (*claim)(struct sti_timer *timer); /* under the lock; false: that is all */
+    void (*act)(struct sti_timer *timer);
+} kinds[] = {
+    [STI_TIMER_EXPIRY] = { STI_TASK_QUEUED, claim_expired, end_expired },
+    [STI_TIMER_START] = { STI_TASK_DELAYED, claim_delayed, start_delayed },
+    [STI_TIMER_OVERDUE] = { -1, sti_overdue_deal_with, NULL },
+};
+
+/* --- What follows. ------------------------------------------------------------------------------------------------ */
+
+/* False: that was all, and nothing will be handed over any more. */
+static bool run_line(struct sti_monitor *monitor)
+{
+    uint32_t value = sti_event_value(&monitor->handed);
+    sti_plain_mutex_lock(&monitor->lock);
+    struct sti_line_turn *line = monitor->line;
+    bool ending = monitor->ending;
+    monitor->line = NULL;
+    sti_plain_mutex_unlock(&monitor->lock);
+    if (line != NULL)
+        sti_continuation_run(line);
+    else if (!ending)
+        sti_event_wait(&monitor->handed, value, STI_NEVER);
+    return line != NULL || !ending;
+}
+
+/* The thread inherits the signal mask of the watch's, which blocks all: signals are for the application's threads. */
+static void *run_lines(void *monitor)
+{
+    pthread_setname_np(pthread_self(), "stint-expired");
+    while (run_line(monitor))
+        ;
+    return NULL;
+}
+
+static void append(struct sti_monitor *monitor, struct sti_line_turn *line)
+{
+    *(monitor->line != NULL ? &monitor->line_end->next : &monitor->line) = line;
+    while (line->next != NULL)
+        line = line->next;
+    monitor->line_end = line;
+}
+
+/* Where no thread can be started it is run here. */
+static void hand_over(struct sti_monitor *monitor, struct sti_line_turn *line)
+{
+    if (line == NULL)
+        return;
+    sti_plain_mutex_lock(&monitor->lock);
+    bool handed = monitor->has_thread || sti_thread_start(&monitor->thread, NULL, run_lines, monitor) == 0;
+    monitor->has_thread = handed;
+    if (handed)
+        append(monitor, line);
+    sti_plain_mutex_unlock(&monitor->lock);
+    if (handed)
+        sti_event_signal(&monitor->handed);
+    else
+        sti_continuation_run(line);
+}
+
+/* --- The watch's thread ------------------------------------------------------------------------------------------- */
+
+/* As many at a time, so that the deadlines of others are kept in between. */
+#define BATCH 256
+
+static struct sti_timer *claim_next(struct sti_monitor *monitor)
+{
+    sti_plain_mutex_lock(&monitor->lock);
+    struct sti_timer *timer;
+    do
+        timer = sti_timers_take(&monitor->timers);
+    while (timer != NULL && !kinds[timer->kind].claim(timer));
+    sti_plain_mutex_unlock(&monitor->lock);
+    return timer;
+}
+
+/* What follows runs elsewhere: this thread has other deadlines to keep. */
+static void act(void *argument)
+{
+    struct sti_monitor *monitor = argument;
+    struct sti_timer *timer;
+    sti_continuation_hold();
+    for (unsigned i = 0; i < BATCH && (timer = claim_next(monitor)) != NULL; i++)
+        kinds[timer->kind].act(timer);
+    hand_over(monitor, sti_continuation_let_go());
 }
 
 static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
 {
     struct sti_monitor *monitor = (struct sti_monitor *)((char *)watch - offsetof(struct sti_monitor, watch));
     sti_plain_mutex_lock(&monitor->lock);
-    struct sti_timer *claimed = claim_expired(sti_timers_expire(&monitor->timers, now));
+    sti_timers_expire(&monitor->timers, now);
+    bool any = monitor->timers.expired != NULL;
     uint64_t next = sti_timers_next(&monitor->timers);
     sti_plain_mutex_unlock(&monitor->lock);
-    if (claimed == NULL)
+    if (!any)
         return next != STI_TIMERS_NONE ? next : STI_WATCH_NEVER;
-    struct ending ending = { .monitor = monitor, .claimed = claimed };
-    sti_watch_call(watch, end_expired, &ending);
+    sti_watch_call(watch, act, monitor);
     return STI_WATCH_AGAIN;
 }
 
 /* --- Others ------------------------------------------------------------------------------------------------------- */
 
-/* Where no thread can be started, a task whose deadline passes resolves when a worker comes to it. */
-static void have_watch(struct sti_monitor *monitor)
+int sti_monitor_begin(struct sti_monitor *monitor)
 {
     bool watched = false;
     if (atomic_load_explicit(&monitor->watched, memory_order_relaxed) ||
         !atomic_compare_exchange_strong_explicit(&monitor->watched, &watched, true, memory_order_relaxed,
                                                  memory_order_relaxed))
-        return;
+        return 0;
     /* At once: what others have put in meanwhile is looked at too. */
-    if (sti_watch_begin(&monitor->watch, 0) != 0)
+    int error = sti_watch_begin(&monitor->watch, 0);
+    if (error != 0)
         atomic_store_explicit(&monitor->watched, false, memory_order_relaxed);
+    return error;
 }
 
-void sti_monitor_await(sti_task *task)
+static bool is_wanted(struct sti_timer *timer, enum sti_timer_kind kind)
 {
-    struct sti_monitor *monitor = task->monitor;
-    uint64_t deadline;
-    if (__builtin_add_overflow(task->submitted_ns, task->options.budget.wall_ns, &deadline))
-        return;
+    return kinds[kind].state < 0 ||
+           atomic_load_explicit(&task_of(timer)->state, memory_order_relaxed) == kinds[kind].state;
+}
+
+void sti_monitor_set(struct sti_monitor *monitor, struct sti_timer *timer, enum sti_timer_kind kind, uint64_t time)
+{
     uint64_t look = STI_TIMERS_NONE;
     sti_plain_mutex_lock(&monitor->lock);
-    if (sti_task_is_queued(task))
-        look = sti_timers_add(&monitor->timers, &task->timer, deadline);
+    if (is_wanted(timer, kind)) {
+        timer->kind = (unsigned char)kind;
+        look = sti_timers_add(&monitor->timers, timer, time);
+    }
     sti_plain_mutex_unlock(&monitor->lock);
-    have_watch(monitor);
+    sti_monitor_begin(monitor);
     if (look != STI_TIMERS_NONE)
         sti_watch_hasten(look);
 }
 
-void sti_monitor_forget(sti_task *task)
+void sti_monitor_forget(struct sti_monitor *monitor, struct sti_timer *timer)
 {
-    struct sti_monitor *monitor = task->monitor;
     sti_plain_mutex_lock(&monitor->lock);
-    sti_timers_remove(&monitor->timers, &task->timer);
+    sti_timers_remove(&monitor->timers, timer);
     sti_plain_mutex_unlock(&monitor->lock);
 }
 
 void sti_monitor_init(struct sti_monitor *monitor)
 {
     monitor->watch = (struct sti_watch){ .look = look_at_timers, .only_time = true };
-    atomic_init(&monitor->watched, false);
     pthread_mutexattr_t adaptive;
     pthread_mutexattr_init(&adaptive);
     pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is held for a few dozen instructions */
     pthread_mutex_init(&monitor->lock, &adaptive);
     pthread_mutexattr_destroy(&adaptive);
     sti_timers_init(&monitor->timers, sti_clock_now());
-    sti_expired_init(&monitor->expired);
+}
+
+void sti_monitor_stop(struct sti_monitor *monitor)
+{
+    sti_watch_end(&monitor->watch);
 }
 
 void sti_monitor_end(struct sti_monitor *monitor)
 {
-    sti_watch_end(&monitor->watch);
     sti_plain_mutex_lock(&monitor->lock);
     while (monitor->timers.count > 0) {
         sti_plain_mutex_unlock(&monitor->lock);
         sched_yield();
         sti_plain_mutex_lock(&monitor->lock);
     }
+    monitor->ending = true;
     sti_plain_mutex_unlock(&monitor->lock);
+    sti_event_signal(&monitor->handed);
+    if (monitor->has_thread)
+        pthread_join(monitor->thread, NULL);
     pthread_mutex_destroy(&monitor->lock);
-    sti_expired_end(&monitor->expired);
-}
-
-/* --- The thread that runs what follows expired tasks. It inherits the signal mask of the watch's thread, which
- * blocks all: signals are for the application's threads. */
-
-void sti_expired_init(struct sti_expired *expired)
-{
-    pthread_mutex_init(&expired->lock, NULL);
-    pthread_cond_init(&expired->changed, NULL);
-    expired->first = NULL;
-    expired->last = NULL;
-    expired->started = false;
-    expired->ending = false;
-}
-
-static struct sti_line_turn *take_line(struct sti_expired *expired)
-{
-    pthread_mutex_lock(&expired->lock);
-    while (expired->first == NULL && !expired->ending)
-        sti_plain_cond_wait(&expired->changed, &expired->lock);
-    struct sti_line_turn *line = expired->first;
-    expired->first = NULL;
-    pthread_mutex_unlock(&expired->lock);
-    return line;
-}
-
-/* A callback may have forked: in the child nobody hands anything over, and what was handed is the parent's. */
-static void *run_lines(void *argument)
-{
-    struct sti_expired *expired = argument;
-    struct sti_line_turn *line;
-    unsigned generation = sti_pools_generation;
-    pthread_setname_np(pthread_self(), "stint-expired");
-    while (generation == sti_pools_generation && (line = take_line(expired)) != NULL)
-        sti_continuation_run(line);
-    return NULL;
-}
-
-static bool have_thread(struct sti_expired *expired)
-{
-    if (!expired->started && sti_thread_start(&expired->thread, NULL, run_lines, expired) == 0)
-        expired->started = true;
-    return expired->started;
-}
-
-static void append(struct sti_expired *expired, struct sti_line_turn *line)
-{
-    *(expired->first != NULL ? &expired->last->next : &expired->first) = line;
-    while (line->next != NULL)
-        line = line->next;
-    expired->last = line;
-}
-
-void sti_expired_hand_over(struct sti_expired *expired, struct sti_line_turn *line)
-{
-    if (line == NULL)
-        return;
-    pthread_mutex_lock(&expired->lock);
-    bool handed = have_thread(expired);
-    if (handed)
-        append(expired, line);
-    pthread_cond_signal(&expired->changed);
-    pthread_mutex_unlock(&expired->lock);
-    if (!handed)
-        sti_continuation_run(line);
-}
-
-void sti_expired_end(struct sti_expired *expired)
-{
-    pthread_mutex_lock(&expired->lock);
-    expired->ending = true;
-    pthread_cond_signal(&expired->changed);
-    pthread_mutex_unlock(&expired->lock);
-    if (expired->started)
-        pthread_join(expired->thread, NULL);
-    pthread_cond_destroy(&expired->changed);
-    pthread_mutex_destroy(&expired->lock);
 }

@@ -4,12 +4,9 @@
 #ifndef STI_EXECUTOR_POOL_OVERDUE_H
 #define STI_EXECUTOR_POOL_OVERDUE_H
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stint/visit.h>
 
-#include "alloc/interrupt/watch.h"
 #include "executor/task/task.h"
 #include "monitor.h"
 
@@ -19,15 +16,12 @@
  *
  *   worker   before the task begins: its entry's timer in; after it has ended: out, and its place back if it was
  *            replaced
- *   watch    what has expired goes on the list of those that are due; for each of these: asks the thread for its
- *            callstack (alloc/interrupt/signals.h), has it replaced, and hands a report to the pool's thread
- *            (monitor.h)
- *   that     waits a moment for the answer, calls the application
+ *   watch    what has expired: has its worker replaced, and hands a report to the pool's thread (monitor.h), which
+ *            calls the application
  *
- * An entry lies on its worker's stack, and is in the wheel or on the list only under the lock: so the worker's second
+ * An entry lies on its worker's stack, and the watch deals with it under the monitor's lock: so the worker's second
  * step ends everybody's use of it. Pools without overdue_ns pay for a look at it. */
 
-struct sti_expired;
 struct sti_worker;
 
 struct sti_overdue_entry {
@@ -38,31 +32,17 @@ struct sti_overdue_entry {
     uint64_t deadline;
     bool given_up; /* its worker's place */
     bool replaced; /* and somebody has it */
-    struct sti_overdue_entry *next_due;
 };
-
-struct sti_overdue {
-    uint64_t after_ns; /* 0: nobody looks; this and the next two are set as the pool is made */
-    stint_overdue_fn *function;
-    void *arg;
-    struct sti_expired *reports;
-    struct sti_watch watch;
-    atomic_bool watched;
-    pthread_mutex_t lock; /* for the rest */
-    struct sti_timers timers;
-    struct sti_overdue_entry *due;
-};
-
-void sti_overdue_init(struct sti_overdue *overdue, struct sti_expired *reports);
-void sti_overdue_end(struct sti_overdue *overdue);
 
 /* When a task has to end that has started then (0: it has not); UINT64_MAX: never. */
 uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started);
 
 /* Around a task, by its worker's thread. */
-void sti_overdue_begin_task(struct sti_overdue *overdue, struct sti_overdue_entry *entry, struct sti_worker *worker,
-                            sti_task *task);
-void sti_overdue_end_task(struct sti_overdue *overdue, struct sti_overdue_entry *entry);
+void sti_overdue_begin_task(struct sti_overdue_entry *entry, struct sti_worker *worker, sti_task *task);
+void sti_overdue_end_task(struct sti_overdue_entry *entry);
+
+/* The watch's thread, with the monitor's lock: its time has come. Always false: nothing is left to be done. */
+bool sti_overdue_deal_with(struct sti_timer *timer);
 
 /* --- Neglect: a task that waits while a worker is idle. The pool promises that there is none, beyond the time that it
  * takes to be woken; this measures it, so that it can be tested and watched. */

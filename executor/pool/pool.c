@@ -36,17 +36,16 @@ void sti_pool_free(stint_pool *pool)
     struct sti_worker *worker = sti_worker_current();
     sti_deadlock_forget();
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker, NULL);
+        sti_substitute_fall_asleep(worker, 1);
     pthread_mutex_destroy(&pool->joining);
-    sti_overdue_end(&pool->overdue);
+    sti_monitor_stop(&pool->monitor);
     sti_delays_await(&pool->delays);
     sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
     sti_fair_queue_end(&pool->fair_queue);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
     if (worker != NULL)
-        sti_substitute_awake(worker, NULL);
-    sti_delays_end(&pool->delays);
+        sti_substitute_awake(worker, 1);
     sti_farewells_end(&pool->farewells);
     sti_queue_slots_end(&pool->queue_slots);
     sti_substitutes_end(&pool->substitutes);
@@ -57,38 +56,31 @@ void sti_pool_free(stint_pool *pool)
     sti_process_free(pool);
 }
 
-static stint_pool *make_pool(unsigned workers, unsigned substitutes, size_t queue_capacity, const char *name)
+static stint_pool *make_pool(const stint_pool_options *options, unsigned workers, unsigned substitutes)
 {
+    size_t capacity = options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT;
     stint_pool *pool = sti_process_aligned(_Alignof(stint_pool), sizeof *pool);
     if (pool == NULL)
         return NULL;
     memset(pool, 0, sizeof *pool);
     pool->workers = sti_process_aligned(_Alignof(struct sti_worker), (workers + substitutes) * sizeof *pool->workers);
-    if (pool->workers == NULL) {
-        sti_process_free(pool);
-        return NULL;
-    }
-    if (!sti_queue_init(&pool->queue, queue_capacity)) {
-        sti_process_free(pool->workers);
-        sti_process_free(pool);
-        return NULL;
-    }
-    if (!sti_fair_queue_init(&pool->fair_queue, pool, queue_capacity)) {
+    if (pool->workers == NULL || !sti_queue_init(&pool->queue, capacity) ||
+        !sti_fair_queue_init(&pool->fair_queue, pool, capacity)) {
         sti_queue_end(&pool->queue);
         sti_process_free(pool->workers);
         sti_process_free(pool);
         return NULL;
     }
+    pool->options = *options;
     pool->worker_count = workers;
     sti_queue_slots_init(&pool->queue_slots);
     sti_monitor_init(&pool->monitor);
-    sti_overdue_init(&pool->overdue, &pool->monitor.expired);
     sti_delays_init(&pool->delays);
     sti_farewells_init(&pool->farewells);
     for (unsigned i = 0; i < workers; i++)
         sti_worker_init(&pool->workers[i], pool, i);
     sti_token_init(&pool->stop, NULL);
-    strncpy(pool->name, name, sizeof pool->name - 1);
+    strncpy(pool->name, options->name, sizeof pool->name - 1);
     atomic_init(&pool->alive, workers);
     sti_event_init(&pool->ended);
     pthread_mutex_init(&pool->joining, NULL);
@@ -125,61 +117,48 @@ static bool are_valid(const stint_pool_options *options)
 
 static int take_options(stint_pool_options *options, const stint_pool_options *given)
 {
-    if (given == NULL)
-        return 0;
-    int error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, stack_size), given);
+    int error = 0;
+    if (given != NULL)
+        error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, stack_size), given);
+    if (options->name == NULL)
+        options->name = DEFAULT_NAME;
     return error != 0 || are_valid(options) ? error : EINVAL;
 }
 
-static int create(const stint_pool_options *given, const struct sti_pool_hooks *hooks, stint_pool **pool)
+int sti_pool_create_hooked(const stint_pool_options *given, const struct sti_pool_hooks *hooks, stint_pool **pool)
 {
-    stint_pool_options taken = STINT_POOL_OPTIONS_INIT;
-    const stint_pool_options *options = &taken;
-    int error = pool != NULL ? take_options(&taken, given) : EINVAL;
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    int error = pool != NULL ? take_options(&options, given) : EINVAL;
     if (error != 0)
         return error;
-    if (sti_backend_check() != 0 || !sti_link_allows(options->flags))
+    if (sti_backend_check() != 0 || !sti_link_allows(options.flags))
         return ENOTSUP;
     stint_pool *created =
-        make_pool(options->workers != 0 ? options->workers : default_workers(), substitutes_of(options),
-                  options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT,
-                  options->name != NULL ? options->name : DEFAULT_NAME);
+        make_pool(&options, options.workers != 0 ? options.workers : default_workers(), substitutes_of(&options));
     if (created == NULL)
         return ENOMEM;
-    created->holds_near_limit = options->hold_near_memory_limit;
-    created->overdue.after_ns = options->overdue_ns;
-    if (options->overdue_ns != 0)
-        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_OVERDUE, memory_order_relaxed);
-    created->overdue.function = options->on_overdue;
-    created->overdue.arg = options->overdue_arg;
-    created->worker_begins = options->worker_begins;
-    created->worker_ends = options->worker_ends;
-    created->worker_data = options->worker_data;
-    created->stack_size = options->stack_size;
-    created->report_level = options->report;
+    unsigned observed =
+        (options.overdue_ns != 0 ? STI_OBSERVED_OVERDUE : 0) | (hooks != NULL ? STI_OBSERVED_HOOKED : 0);
+    if (observed != 0)
+        atomic_fetch_or_explicit(&sti_tasks_observed, observed, memory_order_relaxed);
     created->hooks = hooks;
-    if (hooks != NULL)
-        atomic_fetch_or_explicit(&sti_tasks_observed, STI_OBSERVED_HOOKED, memory_order_relaxed);
-    unsigned started = sti_start_workers(created, options->pinned);
+    unsigned started = sti_start_workers(created, options.pinned);
     if (started < created->worker_count) {
         sti_shutdown_begin(created, STI_POOL_CANCELLING);
         sti_shutdown_join(created, started);
         sti_pool_free(created);
         return EAGAIN;
     }
-    sti_pools_add(created, options->name != NULL ? options->name : DEFAULT_NAME);
+    sti_pools_add(created, options.name);
     *pool = created;
     return 0;
 }
 
 int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
 {
-    return create(options, NULL, pool);
-}
-
-int sti_pool_create_hooked(const stint_pool_options *options, const struct sti_pool_hooks *hooks, stint_pool **pool)
-{
-    return create(options, hooks, pool);
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    return sti_pool_create_hooked(options, NULL, pool);
 }
 
 stint_pool *stint_pool_current(void)
@@ -195,6 +174,8 @@ unsigned stint_pool_workers(const stint_pool *pool)
 
 int stint_pool_destroy(stint_pool *pool)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL)
         return 0;
     int error = stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER);
@@ -207,6 +188,8 @@ int stint_pool_destroy(stint_pool *pool)
 
 int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     unsigned running = 0;
     int error = pool != NULL ? stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, timeout_ns) : 0;
     if (error == ETIMEDOUT) {
@@ -233,14 +216,6 @@ static void choose_blocked_signals(sigset_t *blocked)
         sigdelset(blocked, faults[i]);
 }
 
-/* libc's guard of the thread has the room for the stack's own (stack.h). */
-static bool set_stack(pthread_attr_t *attributes, size_t size)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return pthread_attr_setguardsize(attributes, STI_STACK_GUARD + STI_STACK_RESERVE) == 0 &&
-           (size == 0 || pthread_attr_setstacksize(attributes, (size + page - 1) / page * page) == 0);
-}
-
 /* Where it may run (mask; NULL: anywhere) is an attribute of the thread from its start: so its stack and its first
  * pages lie near. */
 static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t size)
@@ -248,16 +223,11 @@ static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t si
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
         return false;
-    bool started = set_stack(&attributes, worker->pool->stack_size) &&
+    bool started = sti_stack_set(&attributes, worker->pool->options.stack_size) == 0 &&
                    (mask == NULL || pthread_attr_setaffinity_np(&attributes, size, mask) == 0) &&
                    sti_thread_start(&worker->thread, &attributes, sti_worker_main, worker) == 0;
     pthread_attr_destroy(&attributes);
     return started;
-}
-
-static bool start_free(struct sti_worker *worker)
-{
-    return start_on(worker, NULL, 0);
 }
 
 static bool start_pinned(struct sti_worker *worker, cpu_set_t *only)
@@ -282,7 +252,7 @@ static unsigned start_all_pinned(stint_pool *pool)
 static unsigned start_all_free(stint_pool *pool)
 {
     unsigned started = 0;
-    while (started < pool->worker_count && start_free(&pool->workers[started]))
+    while (started < pool->worker_count && start_on(&pool->workers[started], NULL, 0))
         started++;
     return started;
 }

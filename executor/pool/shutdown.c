@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/task/continuation.h"
@@ -26,7 +27,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
     sti_delays_close(pool);
     /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
-    sti_queue_slots_close(&pool->queue_slots);
+    sti_queue_slots_close(pool);
     sti_fair_queue_close(&pool->fair_queue);
     int before = STI_POOL_OPEN;
     /* seq_cst: park.h says what it is ordered with. */
@@ -38,7 +39,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 
 static void end_claimed(stint_pool *pool, sti_task *task)
 {
-    sti_outcomes_count(sti_outcomes_of_all(pool), STINT_REASON_SHUTDOWN);
+    atomic_fetch_add_explicit(&pool->outcomes[STINT_REASON_SHUTDOWN], 1, memory_order_relaxed);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
 }
@@ -48,7 +49,7 @@ static void end_entry(stint_pool *pool, sti_task *task)
     if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
         end_claimed(pool, task);
     else
-        sti_farewell_drop(pool, task, sti_outcomes_of_all(pool));
+        sti_farewell_drop(pool, task);
 }
 
 void sti_shutdown_end_queued(stint_pool *pool)
@@ -79,53 +80,18 @@ static void cancel(stint_pool *pool)
 
 /* --- Waiting for the end ------------------------------------------------------------------------------------------ */
 
-static bool has_ended(const stint_pool *pool)
+static bool has_ended(const void *pool)
 {
-    return atomic_load_explicit(&pool->alive, memory_order_acquire) == 0;
-}
-
-/* 0; ETIMEDOUT; EINTR: an interrupt of the calling task has come. */
-static int sleep_until(stint_pool *pool, const struct sti_waking *waking, uint64_t deadline_ns)
-{
-    for (;;) {
-        uint32_t value = sti_event_value(&pool->ended);
-        if (has_ended(pool))
-            return 0;
-        if (waking != NULL && sti_waking_has_come(waking))
-            return EINTR;
-        if (!sti_event_wait(&pool->ended, value, deadline_ns))
-            return has_ended(pool) ? 0 : ETIMEDOUT;
-    }
-}
-
-static void ring(void *pool)
-{
-    sti_event_signal(&((stint_pool *)pool)->ended);
-}
-
-static int sleep_until_ended(stint_pool *pool, uint64_t deadline_ns, bool deaf)
-{
-    struct sti_waking waking;
-    if (deaf)
-        return sleep_until(pool, NULL, deadline_ns);
-    sti_waking_begin(&waking, ring, pool);
-    int error = sleep_until(pool, &waking, deadline_ns);
-    sti_waking_end(&waking);
-    return error;
+    return atomic_load_explicit(&((const stint_pool *)pool)->alive, memory_order_acquire) == 0;
 }
 
 /* In a task of another pool the place there is given up meanwhile, and an interrupt ends the wait: ECANCELED, or it
  * does not return. */
 static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
 {
-    struct sti_worker *worker = sti_worker_current();
     int error = EINTR;
     for (bool deaf = false; error == EINTR; deaf = true) {
-        if (worker != NULL)
-            sti_substitute_fall_asleep(worker, NULL);
-        error = sleep_until_ended(pool, deadline_ns, deaf);
-        if (worker != NULL)
-            sti_substitute_awake(worker, NULL);
+        error = sti_sleep(&pool->ended, has_ended, pool, deadline_ns, deaf);
         if (error == EINTR && sti_waking_deliver())
             return ECANCELED;
     }
@@ -164,15 +130,6 @@ bool sti_shutdown_keep(stint_pool *pool)
     return alive != 0;
 }
 
-/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is
- * then never freed. */
-static void let_go(const struct sti_worker *worker)
-{
-    const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);
-    if (thread == NULL || !atomic_load_explicit(&thread->ending, memory_order_relaxed))
-        pthread_detach(worker->thread);
-}
-
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
 {
     if (!sti_shutdown_keep(pool)) {
@@ -184,7 +141,7 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
-        let_go(&pool->workers[i]);
+        pthread_detach(pool->workers[i].thread);
     }
     atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
     /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */
@@ -204,17 +161,12 @@ static void join_once(stint_pool *pool)
     pthread_mutex_unlock(&pool->joining);
 }
 
-static bool is_known(stint_shutdown how)
-{
-    return how == STINT_SHUTDOWN_DRAIN || how == STINT_SHUTDOWN_CANCEL || how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL;
-}
-
 int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
 {
-    if (pool == NULL || !is_known(how))
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    if (pool == NULL || (unsigned)how > (unsigned)STINT_SHUTDOWN_DRAIN_THEN_CANCEL)
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);
@@ -237,7 +189,6 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
 void sti_farewells_init(struct sti_farewells *farewells)
 {
     pthread_mutex_init(&farewells->lock, NULL);
-    farewells->first = NULL;
 }
 
 void sti_farewells_end(struct sti_farewells *farewells)
@@ -290,9 +241,9 @@ void sti_farewell_note(stint_pool *pool, sti_task *task)
     note(pool, task);
 }
 
-void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_outcomes outcomes)
+void sti_farewell_drop(stint_pool *pool, sti_task *task)
 {
-    if (sti_task_count_unstarted(task, outcomes) && !sti_continuation_is_settled(task))
+    if (sti_task_count_unstarted(task, pool->outcomes) && !sti_continuation_is_settled(task))
         note(pool, task);
     else
         sti_task_release(task);
@@ -328,7 +279,7 @@ static void await(sti_task *task)
     sti_continuation_add(&farewell.continuation);
     sti_plain_mutex_lock(&farewell.lock);
     while (!farewell.done)
-        sti_plain_cond_wait(&farewell.told, &farewell.lock);
+        pthread_cond_wait(&farewell.told, &farewell.lock);
     sti_plain_mutex_unlock(&farewell.lock);
     pthread_mutex_destroy(&farewell.lock);
     pthread_cond_destroy(&farewell.told);

@@ -8,8 +8,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stint/visit.h>
 
-#include "alloc/interrupt/signals.h"
+struct sti_worker;
 
 /* --- Visiting: another thread looks at tasks that it has no reference to, in queues and on workers. Those who end and
  * free tasks pay one load each for that.
@@ -39,12 +40,20 @@ static inline void sti_visit_let_pass(void)
         sti_visit_await();
 }
 
-/* --- What a worker's thread answers when it is asked (alloc/interrupt/signals.h). --- */
+/* --- A task as it is shown: a copy, which needs the task no more. --- */
 
-/* Until when to wait for answers to what is asked now. */
-uint64_t sti_answer_deadline(void);
+struct sti_seen {
+    stint_task_view view;
+    stint_account *account; /* retained: the caller's to release */
+    char name[STINT_NAME_SIZE];
+};
 
-/* False: there was none by then. */
-bool sti_answer_await(struct sti_ask *ask, unsigned question, uint64_t deadline, struct sti_answer *answer);
+/* Of a task of the pool's that cannot resolve now. worker: that runs it; NULL: it waits. started: when its function
+ * began, if nothing runs on top of it; otherwise 0. */
+void sti_seen_take_down(struct sti_seen *seen, const stint_pool *pool, const struct stint_future *task,
+                        struct sti_worker *worker, uint64_t started, uint64_t now);
+
+/* Good until the copy is moved. */
+const stint_task_view *sti_seen_view(struct sti_seen *seen);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry of the fair queue, the tables of them, and their turns; see fair_entry.h and fair_queue.h. Under the room's
+ * One entry of the fair queue, the table of them, and their turns; see fair_entry.h and fair_queue.h. Under the room's
  * lock, but for the hints. */
 #include "fair_entry.h"
 
@@ -44,7 +44,7 @@ static size_t get_held(struct sti_fair_queue *fair_queue)
 
 static struct sti_fair_entry_ring *ring_of(struct sti_fair_queue *fair_queue, const struct sti_fair_entry *fair_entry)
 {
-    return &fair_queue->rings[fair_entry->priority];
+    return &fair_queue->rings[fair_entry->key.kind];
 }
 
 static void hint(struct sti_fair_entry_ring *ring)
@@ -95,7 +95,7 @@ void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair
 
 void sti_fair_entry_end_holding_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
-    sti_account_await_no_more(fair_entry->refused->full);
+    sti_account_await_no_more(fair_entry->refused->key.account);
     sti_fair_entry_leave_refused(fair_queue, fair_entry);
     set_held(fair_queue, get_held(fair_queue) - fair_entry->count);
 }
@@ -154,10 +154,10 @@ void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fai
 static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, int64_t ns)
 {
     struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
-    int64_t weight = (int64_t)sti_account_weight(fair_entry->account);
+    int64_t weight = (int64_t)sti_account_weight(fair_entry->key.account);
     struct sti_turns *turns = fair_entry->state == STI_FAIR_ENTRY_READY ? &ring->turns
                               : fair_entry->state == STI_FAIR_ENTRY_HELD
-                                  ? &fair_entry->refused->held[fair_entry->priority]
+                                  ? &fair_entry->refused->held[fair_entry->key.kind]
                                   : NULL;
     if (turns != NULL)
         sti_turns_remove(turns, &fair_entry->turn);
@@ -203,82 +203,61 @@ void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_
         keep_or_forget(fair_queue, fair_entry);
 }
 
-/* --- The tables of entries and of accounts that refused some. Under the room's lock. --- */
+/* --- The table of entries, and of accounts that refused some. Under the room's lock. --- */
 
 #define SMALLEST_TABLE 16
 
-static size_t hash(const stint_account *account, stint_priority priority, size_t size)
+static size_t hash(const struct sti_fair_key *key, size_t size)
 {
-    uint64_t key = ((uint64_t)(uintptr_t)account + (uint64_t)priority) * UINT64_C(0x9e3779b97f4a7c15);
-    return (key >> 32) % size;
+    uint64_t word = ((uint64_t)(uintptr_t)key->account + (uint64_t)key->kind) * UINT64_C(0x9e3779b97f4a7c15);
+    return (word >> 32) % size;
 }
 
 /* The link that leads to it, or to where it belongs. */
-static struct sti_fair_entry **fair_entry_link(const struct sti_fair_queue *fair_queue, const stint_account *account,
-                                               stint_priority priority)
+static struct sti_fair_key **link_of(const struct sti_fair_queue *fair_queue, const stint_account *account,
+                                     unsigned kind)
 {
-    struct sti_fair_entry **link = &fair_queue->table[hash(account, priority, fair_queue->table_size)];
-    while (*link != NULL && ((*link)->account != account || (*link)->priority != priority))
+    const struct sti_fair_key sought = { .account = (stint_account *)(uintptr_t)account, .kind = kind };
+    struct sti_fair_key **link = &fair_queue->table[hash(&sought, fair_queue->table_size)];
+    while (*link != NULL && ((*link)->account != account || (*link)->kind != kind))
         link = &(*link)->chain;
     return link;
 }
 
-static struct sti_refused **refused_link(const struct sti_fair_queue *fair_queue, const stint_account *full)
+static void put_in(struct sti_fair_key **link, struct sti_fair_key *key)
 {
-    struct sti_refused **link = &fair_queue->refused[hash(full, 0, fair_queue->table_size)];
-    while (*link != NULL && (*link)->full != full)
-        link = &(*link)->chain;
-    return link;
+    key->chain = *link;
+    *link = key;
 }
 
-static void move_fair_queue(struct sti_fair_entry *first, struct sti_fair_entry **table, size_t size)
+static void take_out(const struct sti_fair_queue *fair_queue, const struct sti_fair_key *key)
 {
-    struct sti_fair_entry *following;
-    for (struct sti_fair_entry *fair_entry = first; fair_entry != NULL; fair_entry = following) {
-        following = fair_entry->chain;
-        struct sti_fair_entry **head = &table[hash(fair_entry->account, fair_entry->priority, size)];
-        fair_entry->chain = *head;
-        *head = fair_entry;
-    }
+    *link_of(fair_queue, key->account, key->kind) = key->chain;
 }
 
-static void move_refused(struct sti_refused *first, struct sti_refused **table, size_t size)
-{
-    struct sti_refused *following;
-    for (struct sti_refused *refused = first; refused != NULL; refused = following) {
-        following = refused->chain;
-        struct sti_refused **head = &table[hash(refused->full, 0, size)];
-        refused->chain = *head;
-        *head = refused;
-    }
-}
-
-/* When there is no memory for larger ones the chains get longer. */
+/* When there is no memory for a larger one the chains get longer. */
 static void grow(struct sti_fair_queue *fair_queue)
 {
     size_t size = fair_queue->table_size * 2;
-    struct sti_fair_entry **table = sti_process_calloc(size, sizeof *table);
-    struct sti_refused **refused = sti_process_calloc(size, sizeof *refused);
-    if (table == NULL || refused == NULL) {
-        sti_process_free(table);
-        sti_process_free(refused);
+    struct sti_fair_key **table = sti_process_calloc(size, sizeof *table);
+    if (table == NULL)
         return;
-    }
     for (size_t i = 0; i < fair_queue->table_size; i++) {
-        move_fair_queue(fair_queue->table[i], table, size);
-        move_refused(fair_queue->refused[i], refused, size);
+        struct sti_fair_key *following;
+        for (struct sti_fair_key *key = fair_queue->table[i]; key != NULL; key = following) {
+            following = key->chain;
+            put_in(&table[hash(key, size)], key);
+        }
     }
     sti_process_free(fair_queue->table);
-    sti_process_free(fair_queue->refused);
     fair_queue->table = table;
-    fair_queue->refused = refused;
     fair_queue->table_size = size;
 }
 
 struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account,
                                            stint_priority priority)
 {
-    return *fair_entry_link(fair_queue, account, priority);
+    return (struct sti_fair_entry *)*link_of(fair_queue, account, priority);
 }
 
 struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account,
@@ -297,15 +276,14 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
     if (fair_queue->count == fair_queue->table_size)
         grow(fair_queue);
     *fair_entry = (struct sti_fair_entry){
+        .key = { .account = stint_account_retain(account), .kind = priority },
         .turn = { .time = fair_queue->rings[priority].now },
-        .account = stint_account_retain(account),
-        .priority = priority,
         .cost = fair_queue->typical_cost,
         .own = own,
     };
-    struct sti_fair_entry **link = fair_entry_link(fair_queue, account, priority);
-    fair_entry->chain = *link;
-    *link = fair_entry;
+    TAILQ_INIT(&fair_entry->tasks);
+    LIST_INSERT_HEAD(&fair_queue->entries, fair_entry, link);
+    put_in(link_of(fair_queue, account, priority), &fair_entry->key);
     atomic_store_explicit(&fair_queue->contended, fair_queue->count > 0, memory_order_relaxed);
     fair_queue->count++;
     return fair_entry;
@@ -313,72 +291,65 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
 
 void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
-    *fair_entry_link(fair_queue, fair_entry->account, fair_entry->priority) = fair_entry->chain;
+    take_out(fair_queue, &fair_entry->key);
+    LIST_REMOVE(fair_entry, link);
     fair_queue->count--;
-    stint_account_release(fair_entry->account);
+    stint_account_release(fair_entry->key.account);
     sti_process_free(fair_entry->own);
     sti_process_free(fair_entry);
 }
 
 struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_queue, const stint_account *full)
 {
-    return *refused_link(fair_queue, full);
+    return (struct sti_refused *)*link_of(fair_queue, full, STI_PRIORITIES);
 }
 
 void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
                                   stint_account *full)
 {
-    struct sti_refused **link = refused_link(fair_queue, full);
+    struct sti_refused *refused = sti_fair_entry_refused_by(fair_queue, full);
     struct sti_refused *own = fair_entry->own;
-    if (*link == NULL) {
-        *own = (struct sti_refused){ .full = full };
-        *link = own;
+    if (refused == NULL) {
+        refused = own;
+        *own = (struct sti_refused){ .key = { .account = full, .kind = STI_PRIORITIES } };
+        put_in(link_of(fair_queue, full, STI_PRIORITIES), &own->key);
     } else {
-        own->chain = (*link)->spares;
-        (*link)->spares = own;
+        own->spares = refused->spares;
+        refused->spares = own;
     }
     fair_entry->own = NULL;
-    fair_entry->refused = *link;
-    fair_entry->refused->count++;
-    sti_turns_put(&fair_entry->refused->held[fair_entry->priority], &fair_entry->turn);
+    fair_entry->refused = refused;
+    refused->count++;
+    sti_turns_put(&refused->held[fair_entry->key.kind], &fair_entry->turn);
 }
 
 void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
     struct sti_refused *refused = fair_entry->refused;
-    sti_turns_remove(&refused->held[fair_entry->priority], &fair_entry->turn);
+    sti_turns_remove(&refused->held[fair_entry->key.kind], &fair_entry->turn);
     fair_entry->refused = NULL;
     if (--refused->count == 0) {
-        *refused_link(fair_queue, refused->full) = refused->chain;
+        take_out(fair_queue, &refused->key);
         fair_entry->own = refused;
     } else {
         fair_entry->own = refused->spares;
-        refused->spares = fair_entry->own->chain;
+        refused->spares = fair_entry->own->spares;
     }
 }
 
-bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue)
+bool sti_fair_entry_table_init(struct sti_fair_queue *fair_queue)
 {
-    fair_queue->count = 0;
-    atomic_init(&fair_queue->contended, false);
     fair_queue->table_size = SMALLEST_TABLE;
     fair_queue->table = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->table);
-    fair_queue->refused = sti_process_calloc(SMALLEST_TABLE, sizeof *fair_queue->refused);
-    if (fair_queue->table != NULL && fair_queue->refused != NULL)
-        return true;
-    sti_fair_entry_tables_end(fair_queue);
-    return false;
+    return fair_queue->table != NULL;
 }
 
 /* Nothing waits or runs: those that are left are kept for their times. */
-void sti_fair_entry_tables_end(struct sti_fair_queue *fair_queue)
+void sti_fair_entry_table_end(struct sti_fair_queue *fair_queue)
 {
-    for (size_t i = 0; fair_queue->table != NULL && i < fair_queue->table_size; i++) {
-        while (fair_queue->table[i] != NULL)
-            sti_fair_entry_free(fair_queue, fair_queue->table[i]);
-    }
+    while (!LIST_EMPTY(&fair_queue->entries))
+        sti_fair_entry_free(fair_queue, LIST_FIRST(&fair_queue->entries));
     sti_process_free(fair_queue->table);
-    sti_process_free(fair_queue->refused);
 }
 
 /* --- The heap of turns. --- */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry of the fair queue, and the tables of them: what fair_queue.c is made of. All of it under the room's lock,
+ * One entry of the fair queue, and the table of them: what fair_queue.c is made of. All of it under the room's lock,
  * but for the hints. */
 #ifndef STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
 #define STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
 
+#include <stddef.h>
 #include <stint/account.h>
 
 #include "fair_queue.h"
@@ -19,45 +20,42 @@ enum sti_fair_entry_state {
  * the others' lie there as spares, and an entry that leaves takes one with it. So there is always one, and nothing can
  * fail (turnstiles, as in Solaris). */
 struct sti_refused {
-    stint_account *full;
+    struct sti_fair_key key; /* account: that is full; chained in the table, or with spares */
     struct sti_turns held[STI_PRIORITIES];
     unsigned count;
     struct sti_refused *spares;
-    struct sti_refused *chain; /* in the table, or of spares */
 };
 
 struct sti_fair_entry {
-    struct sti_turn turn;   /* first, so that a turn is its entry */
-    stint_account *account; /* retained; NULL: of none */
-    stint_priority priority;
+    struct sti_fair_key key; /* its account, retained, and its priority */
+    struct sti_turn turn;
+    LIST_ENTRY(sti_fair_entry) link; /* among all */
     enum sti_fair_entry_state state;
-    sti_task *oldest;
-    sti_task *newest;
-    size_t count;     /* of tasks that wait */
-    unsigned running; /* tasks that have begun and are not settled */
-    uint64_t cost;    /* what its next task will take, by what the last ones took */
+    struct sti_fair_tasks tasks; /* that wait, the oldest first */
+    size_t count;                /* of tasks that wait */
+    unsigned running;            /* tasks that have begun and are not settled */
+    uint64_t cost;               /* what its next task will take, by what the last ones took */
     struct sti_refused *refused;
-    struct sti_refused *own;      /* its spare record; NULL while it is held back */
-    uint64_t since;               /* when it was first refused a slot for its next task; 0: it was not */
-    stint_account *told;          /* it is ready because this account was to have a slot */
-    bool granted;                 /* its account has been entered already, for its next task */
-    struct sti_fair_entry *chain; /* in the table */
+    struct sti_refused *own; /* its spare record; NULL while it is held back */
+    uint64_t since;          /* when it was first refused a slot for its next task; 0: it was not */
+    stint_account *told;     /* it is ready because this account was to have a slot */
+    bool granted;            /* its account has been entered already, for its next task */
 };
 
 static inline struct sti_fair_entry *sti_fair_entry_of(struct sti_turn *turn)
 {
-    return (struct sti_fair_entry *)turn;
+    return (struct sti_fair_entry *)((char *)turn - offsetof(struct sti_fair_entry, turn));
 }
 
-/* The tables (fair_entry.c). The entry of an account in a priority, if it is known; made when it is not. NULL: no
+/* The table (fair_entry.c). The entry of an account in a priority, if it is known; made when it is not. NULL: no
  * memory. */
 struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account,
                                            stint_priority priority);
 struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_queue, stint_account *account,
                                                    stint_priority priority);
 void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
-bool sti_fair_entry_tables_init(struct sti_fair_queue *fair_queue);
-void sti_fair_entry_tables_end(struct sti_fair_queue *fair_queue);
+bool sti_fair_entry_table_init(struct sti_fair_queue *fair_queue);
+void sti_fair_entry_table_end(struct sti_fair_queue *fair_queue);
 
 /* The entries that are held back for an account; NULL: none is. And in or out. */
 struct sti_refused *sti_fair_entry_refused_by(const struct sti_fair_queue *fair_queue, const stint_account *full);

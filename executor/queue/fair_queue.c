@@ -77,10 +77,7 @@ static int put(struct sti_fair_queue *fair_queue, sti_task *task)
     if (fair_entry->state == STI_FAIR_ENTRY_IDLE)
         sti_fair_entry_begin_ready(fair_queue, fair_entry);
     task->fair_entry = fair_entry;
-    task->older = fair_entry->newest;
-    task->newer = NULL;
-    *(fair_entry->newest != NULL ? &fair_entry->newest->newer : &fair_entry->oldest) = task;
-    fair_entry->newest = task;
+    TAILQ_INSERT_TAIL(&fair_entry->tasks, task, fair_link);
     fair_entry->count++;
     set(&fair_queue->waiting, waiting + 1);
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
@@ -115,7 +112,7 @@ static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry
     tell_others(fair_entry, afterwards);
     if (fair_entry->granted) {
         fair_entry->granted = false;
-        afterwards->account = stint_account_retain(fair_entry->account);
+        afterwards->account = stint_account_retain(fair_entry->key.account);
         afterwards->leave = true;
     }
     sti_fair_entry_begin_idle(fair_queue, fair_entry);
@@ -124,8 +121,7 @@ static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry
 static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct afterwards *afterwards)
 {
     struct sti_fair_entry *fair_entry = task->fair_entry;
-    *(task->older != NULL ? &task->older->newer : &fair_entry->oldest) = task->newer;
-    *(task->newer != NULL ? &task->newer->older : &fair_entry->newest) = task->older;
+    TAILQ_REMOVE(&fair_entry->tasks, task, fair_link);
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
         set(&fair_queue->held, get(&fair_queue->held) - 1);
     if (sti_account_end_waiting(task->options.account))
@@ -152,25 +148,25 @@ void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task)
 {
     struct afterwards afterwards = { .account = NULL };
     sti_plain_mutex_lock(&fair_queue->lock);
-    sti_task_count_unstarted(task, sti_outcomes_of_all(fair_queue->pool));
+    sti_task_count_unstarted(task, fair_queue->pool->outcomes);
     take_out(fair_queue, task, &afterwards);
-    bool wanted = sti_queue_slots_are_wanted(&fair_queue->pool->queue_slots);
-    fair_queue->leaving += wanted;
+    struct sti_queue_slots *queue_slots = &fair_queue->pool->queue_slots;
+    bool wanted = sti_queue_slots_are_wanted(queue_slots);
+    if (wanted)
+        sti_queue_slots_keep(queue_slots, 1);
     sti_plain_mutex_unlock(&fair_queue->lock);
     do_afterwards(&afterwards);
-    if (!wanted)
-        return;
-    sti_queue_slots_fill(fair_queue->pool);
-    sti_plain_mutex_lock(&fair_queue->lock);
-    fair_queue->leaving--;
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    if (wanted) {
+        sti_queue_slots_fill(fair_queue->pool);
+        sti_queue_slots_keep(queue_slots, -1);
+    }
 }
 
 static sti_task *claim_oldest(const struct sti_fair_entry *fair_entry)
 {
-    sti_task *task = fair_entry->oldest;
+    sti_task *task = TAILQ_FIRST(&fair_entry->tasks);
     while (task != NULL && !sti_task_claim(task))
-        task = task->newer;
+        task = TAILQ_NEXT(task, fair_link);
     return task;
 }
 
@@ -178,7 +174,7 @@ static sti_task *claim_oldest(const struct sti_fair_entry *fair_entry)
 static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
                                struct afterwards *afterwards)
 {
-    stint_account *account = fair_entry->account;
+    stint_account *account = fair_entry->key.account;
     stint_account *refused = NULL;
     stint_account *full = fair_entry->granted ? NULL : sti_account_try_enter(account);
     fair_entry->granted = false;
@@ -206,10 +202,10 @@ static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fai
 /* Of one whose tasks have all been claimed by others, who are about to take them out. */
 static void leave_again(struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
 {
-    if (fair_entry->account == NULL)
+    if (fair_entry->key.account == NULL)
         return;
     if (afterwards->account == NULL)
-        afterwards->account = stint_account_retain(fair_entry->account);
+        afterwards->account = stint_account_retain(fair_entry->key.account);
     afterwards->leave = true;
 }
 
@@ -311,10 +307,11 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
     struct afterwards afterwards = { .account = NULL };
     sti_task *task = NULL;
     sti_plain_mutex_lock(&fair_queue->lock);
-    for (size_t i = 0; i < fair_queue->table_size && task == NULL; i++) {
-        for (struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL && task == NULL;
-             fair_entry = fair_entry->chain)
-            task = claim_oldest(fair_entry);
+    const struct sti_fair_entry *fair_entry;
+    LIST_FOREACH(fair_entry, &fair_queue->entries, link)
+    {
+        if ((task = claim_oldest(fair_entry)) != NULL)
+            break;
     }
     if (task != NULL)
         take_out(fair_queue, task, &afterwards);
@@ -326,12 +323,12 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
 void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *task, void *arg), void *arg)
 {
     sti_plain_mutex_lock(&fair_queue->lock);
-    for (size_t i = 0; i < fair_queue->table_size; i++) {
-        for (const struct sti_fair_entry *fair_entry = fair_queue->table[i]; fair_entry != NULL;
-             fair_entry = fair_entry->chain) {
-            for (sti_task *task = fair_entry->oldest; task != NULL; task = task->newer)
-                look(task, arg);
-        }
+    const struct sti_fair_entry *fair_entry;
+    sti_task *task;
+    LIST_FOREACH(fair_entry, &fair_queue->entries, link)
+    {
+        TAILQ_FOREACH(task, &fair_entry->tasks, fair_link)
+        look(task, arg);
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
 }
@@ -380,9 +377,9 @@ static struct sti_fair_entry *longest_refused(const struct sti_fair_queue *fair_
     const struct sti_refused *refused = sti_fair_entry_refused_by(fair_queue, account);
     struct sti_fair_entry *longest = NULL;
     for (size_t i = 0; refused != NULL && i < STI_PRIORITIES; i++) {
-        struct sti_fair_entry *first = sti_fair_entry_of(refused->held[i].first);
-        if (first != NULL && (longest == NULL || first->since < longest->since))
-            longest = first;
+        struct sti_turn *first = refused->held[i].first;
+        if (first != NULL && (longest == NULL || sti_fair_entry_of(first)->since < longest->since))
+            longest = sti_fair_entry_of(first);
     }
     return longest;
 }
@@ -411,7 +408,7 @@ bool sti_fair_queue_release(struct sti_fair_queue *fair_queue, const stint_accou
         if (refused == NULL || refused->held[i].first == NULL)
             continue;
         struct sti_fair_entry *fair_entry = sti_fair_entry_of(refused->held[i].first);
-        fair_entry->told = refused->full;
+        fair_entry->told = refused->key.account;
         make_ready(fair_queue, fair_entry);
         any = true;
     }
@@ -423,13 +420,13 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
 {
     sti_plain_mutex_lock(&fair_queue->lock);
     struct sti_fair_entry *fair_entry = longest_refused(fair_queue, account);
-    stint_account *full = fair_entry != NULL ? sti_account_try_enter(fair_entry->account) : NULL;
+    stint_account *full = fair_entry != NULL ? sti_account_try_enter(fair_entry->key.account) : NULL;
     if (fair_entry != NULL && full != NULL)
-        *tried = (struct sti_slots){ .account = stint_account_retain(fair_entry->account), .end = full };
+        *tried = (struct sti_slots){ .account = stint_account_retain(fair_entry->key.account), .end = full };
     /* Where it is another account that has none, a worker finds out, and holds it back for that. */
     if (fair_entry != NULL && full != account) {
         fair_entry->granted = full == NULL;
-        fair_entry->told = full == NULL ? NULL : fair_entry->refused->full;
+        fair_entry->told = full == NULL ? NULL : fair_entry->refused->key.account;
         make_ready(fair_queue, fair_entry);
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
@@ -441,27 +438,17 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity)
 {
     fair_queue->pool = pool;
-    for (size_t i = 0; i < STI_PRIORITIES; i++) {
-        fair_queue->rings[i] = (struct sti_fair_entry_ring){ .now = 0 };
-        atomic_init(&fair_queue->rings[i].ready, 0);
-        atomic_init(&fair_queue->rings[i].first, 0);
-    }
-    atomic_init(&fair_queue->ready, 0);
-    atomic_init(&fair_queue->waiting, 0);
-    atomic_init(&fair_queue->held, 0);
-    atomic_init(&fair_queue->plain_time, 0);
     fair_queue->typical_cost = FIRST_COST;
     fair_queue->capacity = capacity;
-    fair_queue->leaving = 0;
-    fair_queue->closed = false;
-    if (!sti_fair_entry_tables_init(fair_queue))
+    if (!sti_fair_entry_table_init(fair_queue))
         return false;
     fair_queue->plain = sti_process_malloc(sizeof *fair_queue->plain);
     if (fair_queue->plain == NULL) {
-        sti_fair_entry_tables_end(fair_queue);
+        sti_fair_entry_table_end(fair_queue);
         return false;
     }
-    *fair_queue->plain = (struct sti_fair_entry){ .priority = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
+    *fair_queue->plain = (struct sti_fair_entry){ .key.kind = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
+    TAILQ_INIT(&fair_queue->plain->tasks);
     pthread_mutex_init(&fair_queue->lock, NULL);
     return true;
 }
@@ -469,14 +456,14 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
 void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
 {
     sti_plain_mutex_lock(&fair_queue->lock);
-    while (sti_fair_queue_waiting(fair_queue) > 0 || fair_queue->leaving > 0) {
+    while (sti_fair_queue_waiting(fair_queue) > 0) {
         sti_plain_mutex_unlock(&fair_queue->lock);
         sched_yield();
         sti_plain_mutex_lock(&fair_queue->lock);
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
     pthread_mutex_destroy(&fair_queue->lock);
-    sti_fair_entry_tables_end(fair_queue);
+    sti_fair_entry_table_end(fair_queue);
     sti_process_free(fair_queue->plain);
 }
 

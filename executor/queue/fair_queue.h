@@ -72,8 +72,15 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
 
 #define STI_PRIORITIES 3
 
-struct sti_refused;
 struct sti_fair_entry;
+TAILQ_HEAD(sti_fair_tasks, stint_future);
+
+/* By what the room finds an entry, or the record of an account that has refused some. */
+struct sti_fair_key {
+    stint_account *account; /* NULL: of none */
+    unsigned kind;          /* a stint_priority; or STI_PRIORITIES */
+    struct sti_fair_key *chain;
+};
 
 /* Those of one priority. */
 struct sti_fair_entry_ring {
@@ -95,17 +102,16 @@ struct sti_fair_queue {
     atomic_bool contended;                                         /* sti_fair_queue_is_contended */
     _Alignas(64) pthread_mutex_t lock;                             /* for all of it */
     struct sti_fair_entry *plain;
-    uint64_t typical_cost;         /* nanoseconds; of an entry that is not known yet */
-    struct sti_fair_entry **table; /* all entries, by account and priority */
-    struct sti_refused **refused;  /* accounts that some are held back for */
+    LIST_HEAD(, sti_fair_entry) entries; /* all but that */
+    uint64_t typical_cost;               /* nanoseconds; of an entry that is not known yet */
+    struct sti_fair_key **table;
     size_t table_size;
     size_t count;
     size_t capacity;
-    size_t leaving; /* threads that took a task out and are not done with the pool */
     bool closed;
 };
 
-/* False: out of memory. */
+/* All zeros before. False: out of memory. */
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
 
 /* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */

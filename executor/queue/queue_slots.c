@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Submitters who wait for a slot; see queue_slots.h. */
+ * The lines of those that wait for a slot; see queue_slots.h. */
 #include "queue_slots.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "alloc/interrupt/hook.h"
-#include "executor/base/event.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/submit.h"
 #include "executor/worker/park.h"
-#include "executor/worker/substitute.h"
-#include "executor/worker/worker.h"
 
 #define WAITING (-1)
 
@@ -22,136 +19,254 @@
  * however many wait. */
 #define REFUSALS_MAX 8
 
-#define SHORT_SLEEP_NS UINT64_C(10000000)
-
-/* On the waiter's stack. */
-struct sti_slot_waiter {
-    struct sti_slot_waiter *next;
-    struct sti_slot_waiter *previous;
-    struct sti_slot_waiters *line;
-    sti_task *task;
-    stint_future **future;
-    atomic_int answer; /* WAITING, 0 or an errno value */
-    sti_event answered;
-};
-
 void sti_queue_slots_init(struct sti_queue_slots *queue_slots)
 {
-    atomic_init(&queue_slots->line, 0);
-    atomic_init(&queue_slots->plain_line, 0);
     pthread_mutex_init(&queue_slots->lock, NULL);
+    TAILQ_INIT(&queue_slots->capped);
+    for (int due = 0; due < 2; due++) {
+        TAILQ_INIT(&queue_slots->plain[due].waiters);
+        TAILQ_INIT(&queue_slots->rings[due]);
+    }
 }
 
 void sti_queue_slots_end(struct sti_queue_slots *queue_slots)
 {
+    while (atomic_load_explicit(&queue_slots->fillers, memory_order_acquire) != 0)
+        sched_yield();
     pthread_mutex_destroy(&queue_slots->lock);
 }
 
 /* --- Lines, under the lock ---------------------------------------------------------------------------------------- */
 
-static struct sti_slot_waiters **find(struct sti_queue_slots *queue_slots, const stint_options *options)
+static struct sti_slot_line **find(struct sti_queue_slots *queue_slots, const stint_account *account,
+                                   stint_priority priority, bool due)
 {
-    uint64_t key = ((uint64_t)(uintptr_t)options->account + (uint64_t)options->priority) * UINT64_C(0x9e3779b97f4a7c15);
-    struct sti_slot_waiters **link = &queue_slots->table[(key >> 32) % STI_QUEUE_SLOTS_TABLE];
-    while (*link != NULL && ((*link)->account != options->account || (*link)->priority != options->priority))
+    uint64_t key = ((uint64_t)(uintptr_t)account + (uint64_t)priority * 2 + due) * UINT64_C(0x9e3779b97f4a7c15);
+    struct sti_slot_line **link = &queue_slots->table[(key >> 32) % STI_QUEUE_SLOTS_TABLE];
+    while (*link != NULL && ((*link)->account != account || (*link)->priority != priority || (*link)->due != due))
         link = &(*link)->chain;
     return link;
 }
 
-/* Where it is the last. */
-static void enter_ring(struct sti_slot_waiters **ring, struct sti_slot_waiters *line)
+static struct sti_slot_lines *ring_of(struct sti_queue_slots *queue_slots, const struct sti_slot_line *line)
 {
-    struct sti_slot_waiters *first = *ring;
-    if (first == NULL) {
-        line->next = line->previous = line;
-        *ring = line;
-        return;
-    }
-    line->next = first;
-    line->previous = first->previous;
-    line->previous->next = line;
-    first->previous = line;
+    return line->capped ? &queue_slots->capped : &queue_slots->rings[line->due];
 }
 
-static void leave_ring(struct sti_slot_waiters **ring, struct sti_slot_waiters *line)
+static void move(struct sti_queue_slots *queue_slots, struct sti_slot_line *line, bool capped)
 {
-    line->previous->next = line->next;
-    line->next->previous = line->previous;
-    if (*ring == line)
-        *ring = line->next != line ? line->next : NULL;
-}
-
-static void move(struct sti_queue_slots *queue_slots, struct sti_slot_waiters *line, bool capped)
-{
-    leave_ring(line->capped ? &queue_slots->capped : &queue_slots->ring, line);
-    enter_ring(capped ? &queue_slots->capped : &queue_slots->ring, line);
+    TAILQ_REMOVE(ring_of(queue_slots, line), line, ring);
     line->capped = capped;
+    TAILQ_INSERT_TAIL(ring_of(queue_slots, line), line, ring);
 }
 
 /* Of its account and priority. NULL: no memory. */
-static struct sti_slot_waiters *line_for(struct sti_queue_slots *queue_slots, const sti_task *task)
+static struct sti_slot_line *line_for(struct sti_queue_slots *queue_slots, const struct sti_slot_waiter *waiter)
 {
-    if (sti_admission_is_plain(task))
-        return &queue_slots->plain;
-    struct sti_slot_waiters **link = find(queue_slots, &task->options);
+    const stint_options *options = &waiter->task->options;
+    bool due = waiter->kind->due;
+    if (sti_admission_is_plain(waiter->task))
+        return &queue_slots->plain[due];
+    struct sti_slot_line **link = find(queue_slots, options->account, options->priority, due);
     if (*link != NULL)
         return *link;
-    struct sti_slot_waiters *line = sti_process_malloc(sizeof *line);
+    struct sti_slot_line *line = sti_process_malloc(sizeof *line);
     if (line == NULL)
         return NULL;
-    *line = (struct sti_slot_waiters){ .account = task->options.account, .priority = task->options.priority };
+    *line = (struct sti_slot_line){ .account = options->account, .priority = options->priority, .due = due };
+    TAILQ_INIT(&line->waiters);
     *link = line;
-    enter_ring(&queue_slots->ring, line);
+    TAILQ_INSERT_TAIL(&queue_slots->rings[due], line, ring);
     return line;
 }
 
-static void end_line(struct sti_queue_slots *queue_slots, struct sti_slot_waiters *line)
+static bool is_plain(const struct sti_queue_slots *queue_slots, const struct sti_slot_line *line)
 {
-    if (line == &queue_slots->plain)
+    return line == &queue_slots->plain[0] || line == &queue_slots->plain[1];
+}
+
+static void end_line(struct sti_queue_slots *queue_slots, struct sti_slot_line *line)
+{
+    if (is_plain(queue_slots, line))
         return;
-    const stint_options key = { .size = sizeof key, .account = line->account, .priority = line->priority };
-    *find(queue_slots, &key) = line->chain;
-    leave_ring(line->capped ? &queue_slots->capped : &queue_slots->ring, line);
+    *find(queue_slots, line->account, line->priority, line->due) = line->chain;
+    TAILQ_REMOVE(ring_of(queue_slots, line), line, ring);
     sti_process_free(line);
 }
 
 /* False: no memory. */
 static bool join_line(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *waiter)
 {
-    struct sti_slot_waiters *line = line_for(queue_slots, waiter->task);
+    struct sti_slot_line *line = line_for(queue_slots, waiter);
     if (line == NULL)
         return false;
     waiter->line = line;
-    waiter->previous = line->newest;
-    *(line->newest != NULL ? &line->newest->next : &line->oldest) = waiter;
-    line->newest = waiter;
-    atomic_fetch_add_explicit(&queue_slots->plain_line, line == &queue_slots->plain, memory_order_seq_cst);
+    if (!TAILQ_EMPTY(&line->waiters))
+        waiter->task->stood_in_line = true;
+    TAILQ_INSERT_TAIL(&line->waiters, waiter, link);
+    atomic_fetch_add_explicit(&queue_slots->plain_line, is_plain(queue_slots, line), memory_order_seq_cst);
     atomic_fetch_add_explicit(&queue_slots->line, 1, memory_order_seq_cst);
     return true;
 }
 
-static void leave_line(struct sti_queue_slots *queue_slots, const struct sti_slot_waiter *waiter)
+static void leave_line(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *waiter)
 {
-    struct sti_slot_waiters *line = waiter->line;
-    *(waiter->previous != NULL ? &waiter->previous->next : &line->oldest) = waiter->next;
-    *(waiter->next != NULL ? &waiter->next->previous : &line->newest) = waiter->previous;
-    atomic_fetch_sub_explicit(&queue_slots->plain_line, line == &queue_slots->plain, memory_order_relaxed);
+    struct sti_slot_line *line = waiter->line;
+    waiter->line = NULL;
+    TAILQ_REMOVE(&line->waiters, waiter, link);
+    atomic_fetch_sub_explicit(&queue_slots->plain_line, is_plain(queue_slots, line), memory_order_relaxed);
     atomic_fetch_sub_explicit(&queue_slots->line, 1, memory_order_relaxed);
-    if (line->oldest == NULL)
+    if (TAILQ_EMPTY(&line->waiters))
         end_line(queue_slots, line);
 }
 
+/* A task that somebody has ended is told nothing. */
 static void answer(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *waiter, int result)
 {
     leave_line(queue_slots, waiter);
+    if (result == ECANCELED)
+        return;
     /* release: for what the answer says has been done. */
     atomic_store_explicit(&waiter->answer, result, memory_order_release);
-    sti_event_signal(&waiter->answered);
+    if (waiter->kind->answer == NULL) {
+        sti_event_signal(&waiter->answered);
+    } else {
+        waiter->next_answered = queue_slots->answered;
+        queue_slots->answered = waiter;
+    }
 }
 
-/* --- Places, under the lock --------------------------------------------------------------------------------------- */
+/* --- Slots, under the lock ---------------------------------------------------------------------------------------- */
 
-static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
+/* The waiter that has stood in line longest. 0: it has been answered; EAGAIN: there is no slot for it; EDQUOT: its
+ * account has its maximum of waiting tasks. */
+static int serve(stint_pool *pool, const struct sti_slot_line *line)
+{
+    struct sti_slot_waiter *waiter = TAILQ_FIRST(&line->waiters);
+    int error = waiter->kind->put(pool, waiter);
+    if (sti_admission_is_full(error)) {
+        waiter->task->stood_in_line = true;
+        return error;
+    }
+    answer(&pool->queue_slots, waiter, error);
+    if (error == 0)
+        sti_park_notify(pool);
+    return 0;
+}
+
+static void serve_plain(stint_pool *pool, const struct sti_slot_line *line)
+{
+    while (!TAILQ_EMPTY(&line->waiters) && serve(pool, line) == 0)
+        ;
+}
+
+static void serve_ring(stint_pool *pool, struct sti_slot_lines *ring)
+{
+    struct sti_slot_line *line;
+    for (unsigned refusals = 0; refusals < REFUSALS_MAX && (line = TAILQ_FIRST(ring)) != NULL;) {
+        TAILQ_REMOVE(ring, line, ring);
+        TAILQ_INSERT_TAIL(ring, line, ring);
+        int error = serve(pool, line);
+        if (error == EDQUOT)
+            move(&pool->queue_slots, line, true);
+        else if (error == EAGAIN)
+            refusals++;
+    }
+}
+
+static void fill(stint_pool *pool)
+{
+    struct sti_queue_slots *queue_slots = &pool->queue_slots;
+    for (int due = 1; due >= 0; due--) {
+        serve_plain(pool, &queue_slots->plain[due]);
+        serve_ring(pool, &queue_slots->rings[due]);
+    }
+}
+
+/* --- With their own locking --------------------------------------------------------------------------------------- */
+
+static void unlock(struct sti_queue_slots *queue_slots)
+{
+    struct sti_slot_waiter *answered = queue_slots->answered;
+    queue_slots->answered = NULL;
+    sti_plain_mutex_unlock(&queue_slots->lock);
+    while (answered != NULL) {
+        struct sti_slot_waiter *waiter = answered;
+        answered = waiter->next_answered;
+        waiter->kind->answer(waiter, atomic_load_explicit(&waiter->answer, memory_order_relaxed));
+    }
+}
+
+void sti_queue_slots_fill(stint_pool *pool)
+{
+    sti_plain_mutex_lock(&pool->queue_slots.lock);
+    fill(pool);
+    unlock(&pool->queue_slots);
+}
+
+void sti_queue_slots_fill_capped(stint_pool *pool)
+{
+    struct sti_queue_slots *queue_slots = &pool->queue_slots;
+    struct sti_slot_line *line;
+    sti_plain_mutex_lock(&queue_slots->lock);
+    while ((line = TAILQ_FIRST(&queue_slots->capped)) != NULL)
+        move(queue_slots, line, false);
+    fill(pool);
+    unlock(queue_slots);
+}
+
+static void refuse_all(struct sti_queue_slots *queue_slots, const struct sti_slot_line *line)
+{
+    struct sti_slot_waiter *waiter;
+    for (bool last = false; !last && (waiter = TAILQ_FIRST(&line->waiters)) != NULL;) {
+        last = TAILQ_NEXT(waiter, link) == NULL; /* then the line is gone */
+        bool refused = waiter->kind->refuse == NULL || waiter->kind->refuse(waiter);
+        answer(queue_slots, waiter, refused ? ESHUTDOWN : ECANCELED);
+    }
+}
+
+void sti_queue_slots_close(stint_pool *pool)
+{
+    struct sti_queue_slots *queue_slots = &pool->queue_slots;
+    struct sti_slot_lines *rings[] = { &queue_slots->rings[1], &queue_slots->rings[0], &queue_slots->capped };
+    sti_plain_mutex_lock(&queue_slots->lock);
+    queue_slots->closed = true;
+    for (int due = 1; due >= 0; due--)
+        refuse_all(queue_slots, &queue_slots->plain[due]);
+    for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
+        while (!TAILQ_EMPTY(rings[i]))
+            refuse_all(queue_slots, TAILQ_FIRST(rings[i]));
+    }
+    unlock(queue_slots);
+}
+
+int sti_queue_slots_stand(stint_pool *pool, struct sti_slot_waiter *waiter)
+{
+    struct sti_queue_slots *queue_slots = &pool->queue_slots;
+    int result = ESHUTDOWN;
+    sti_plain_mutex_lock(&queue_slots->lock);
+    if (!queue_slots->closed)
+        result = join_line(queue_slots, waiter) ? 0 : ENOMEM;
+    if (result == 0) {
+        if (waiter->kind->stands != NULL)
+            waiter->kind->stands(waiter);
+        fill(pool);
+    }
+    unlock(queue_slots);
+    return result;
+}
+
+void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter)
+{
+    sti_plain_mutex_lock(&pool->queue_slots.lock);
+    if (waiter->line != NULL)
+        leave_line(&pool->queue_slots, waiter);
+    sti_plain_mutex_unlock(&pool->queue_slots.lock);
+}
+
+/* --- Submitters --------------------------------------------------------------------------------------------------- */
+
+static int put_submitted(stint_pool *pool, struct sti_slot_waiter *waiter)
 {
     *waiter->future = waiter->task; /* before the task can start */
     int error = sti_admission_put(pool, NULL, waiter->task);
@@ -160,146 +275,29 @@ static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
     return error;
 }
 
-/* The waiter that has stood in line longest. 0: it has been answered; EAGAIN: there is no slot for it; EDQUOT: its
- * account has its maximum of waiting tasks. */
-static int serve(stint_pool *pool, const struct sti_slot_waiters *line)
+static bool has_been_answered(const void *waiter)
 {
-    struct sti_slot_waiter *waiter = line->oldest;
-    int error = put(pool, waiter);
-    if (error == EAGAIN || error == EDQUOT)
-        return error;
-    answer(&pool->queue_slots, waiter, error);
-    if (error == 0)
-        sti_park_notify(pool);
-    return 0;
+    return atomic_load_explicit(&((const struct sti_slot_waiter *)waiter)->answer, memory_order_acquire) != WAITING;
 }
 
-static void fill(stint_pool *pool)
+/* Also for one that has been answered: the thread that did so may still be about to wake it. */
+static int give_up(stint_pool *pool, struct sti_slot_waiter *waiter, int error)
 {
-    struct sti_queue_slots *queue_slots = &pool->queue_slots;
-    while (queue_slots->plain.oldest != NULL && serve(pool, &queue_slots->plain) == 0)
-        ;
-    for (unsigned refusals = 0; queue_slots->ring != NULL && refusals < REFUSALS_MAX;) {
-        struct sti_slot_waiters *line = queue_slots->ring;
-        queue_slots->ring = line->next;
-        int error = serve(pool, line);
-        if (error == EDQUOT)
-            move(queue_slots, line, true);
-        else if (error == EAGAIN)
-            refusals++;
-    }
-}
-
-/* --- With their own locking --------------------------------------------------------------------------------------- */
-
-void sti_queue_slots_fill(stint_pool *pool)
-{
-    sti_delays_fill(pool);
-    sti_plain_mutex_lock(&pool->queue_slots.lock);
-    fill(pool);
-    sti_plain_mutex_unlock(&pool->queue_slots.lock);
-}
-
-void sti_queue_slots_fill_capped(stint_pool *pool)
-{
-    struct sti_queue_slots *queue_slots = &pool->queue_slots;
-    sti_delays_fill_capped(pool);
-    sti_plain_mutex_lock(&queue_slots->lock);
-    while (queue_slots->capped != NULL)
-        move(queue_slots, queue_slots->capped, false);
-    fill(pool);
-    sti_plain_mutex_unlock(&queue_slots->lock);
-}
-
-void sti_queue_slots_close(struct sti_queue_slots *queue_slots)
-{
-    sti_plain_mutex_lock(&queue_slots->lock);
-    queue_slots->closed = true;
-    while (queue_slots->plain.oldest != NULL)
-        answer(queue_slots, queue_slots->plain.oldest, ESHUTDOWN);
-    while (queue_slots->ring != NULL)
-        answer(queue_slots, queue_slots->ring->oldest, ESHUTDOWN);
-    while (queue_slots->capped != NULL)
-        answer(queue_slots, queue_slots->capped->oldest, ESHUTDOWN);
-    sti_plain_mutex_unlock(&queue_slots->lock);
-}
-
-static int stand_in_line(stint_pool *pool, struct sti_slot_waiter *waiter)
-{
-    struct sti_queue_slots *queue_slots = &pool->queue_slots;
-    int result = ESHUTDOWN;
-    sti_plain_mutex_lock(&queue_slots->lock);
-    if (!queue_slots->closed)
-        result = join_line(queue_slots, waiter) ? 0 : ENOMEM;
-    if (result == 0)
-        fill(pool);
-    sti_plain_mutex_unlock(&queue_slots->lock);
-    return result;
-}
-
-/* Also for a waiter that has been answered: the thread that did so may still be about to wake it. */
-static int give_up(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *waiter, int error)
-{
-    sti_plain_mutex_lock(&queue_slots->lock);
+    sti_queue_slots_leave(pool, waiter);
     int result = atomic_load_explicit(&waiter->answer, memory_order_relaxed);
-    if (result == WAITING) {
-        leave_line(queue_slots, waiter);
-        result = error;
-    }
-    sti_plain_mutex_unlock(&queue_slots->lock);
-    return result;
-}
-
-/* --- Waiting ------------------------------------------------------------------------------------------------------ */
-
-static void ring(void *waiter)
-{
-    sti_event_signal(&((struct sti_slot_waiter *)waiter)->answered);
-}
-
-/* 0: answered; ETIMEDOUT; EINTR. */
-static int sleep_until(struct sti_slot_waiter *waiter, const struct sti_waking *waking, uint64_t deadline_ns)
-{
-    for (bool in_time = true; in_time;) {
-        uint32_t value = sti_event_value(&waiter->answered);
-        if (atomic_load_explicit(&waiter->answer, memory_order_acquire) != WAITING)
-            return 0;
-        if (waking != NULL && sti_waking_has_come(waking))
-            return EINTR;
-        in_time = sti_event_wait(&waiter->answered, value, deadline_ns);
-    }
-    return ETIMEDOUT;
-}
-
-static int sleep_until_served(struct sti_slot_waiter *waiter, uint64_t deadline_ns, bool deaf)
-{
-    uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
-    if (deaf || deadline_ns <= soon)
-        return sleep_until(waiter, NULL, deadline_ns);
-    int error = sleep_until(waiter, NULL, soon);
-    if (error != ETIMEDOUT)
-        return error;
-    struct sti_waking waking;
-    sti_waking_begin(&waking, ring, waiter);
-    error = sleep_until(waiter, &waking, deadline_ns);
-    sti_waking_end(&waking);
-    return error;
+    return result != WAITING ? result : error;
 }
 
 int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
 {
-    struct sti_worker *worker = sti_worker_current();
-    struct sti_slot_waiter waiter = { .task = task, .future = future };
+    static const struct sti_slot_kind submitter = { .put = put_submitted };
+    struct sti_slot_waiter waiter = { .kind = &submitter, .task = task, .future = future };
     task->stood_in_line = true;
     atomic_init(&waiter.answer, WAITING);
     sti_event_init(&waiter.answered);
-    int error = stand_in_line(pool, &waiter);
+    int error = sti_queue_slots_stand(pool, &waiter);
     if (error != 0)
         return error;
-    if (worker != NULL)
-        sti_substitute_fall_asleep(worker, NULL);
-    error = sleep_until_served(&waiter, deadline_ns, deaf);
-    if (worker != NULL)
-        sti_substitute_awake(worker, NULL);
-    return give_up(&pool->queue_slots, &waiter, error);
+    error = sti_sleep(&waiter.answered, has_been_answered, &waiter, deadline_ns, deaf);
+    return give_up(pool, &waiter, error);
 }

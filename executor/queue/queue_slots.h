@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for a slot: submitters that would rather wait than get EAGAIN. Waiters are served first in, first out: they
- * stand in line, and the thread that makes a slot puts the first one's task into it and wakes it. So no waiter is woken
- * in vain, and none is overtaken by a submitter that has just come (a plain submission is refused while others wait; of
- * tasks that wait in the fair queue, only those that stand in line keep their order).
+ * Waiting for a slot: submitters that would rather wait than get EAGAIN, and delayed tasks that are due (delays.h).
+ * Waiters are served first in, first out: they stand in line, and the thread that makes a slot puts the first one's
+ * task into it. So no waiter is woken in vain, and none is overtaken by a submitter that has just come (a plain
+ * submission is refused while others wait; of tasks that wait in the fair queue, only those that stand in line keep
+ * their order).
  *
  * There is a line for plain tasks, and one for each account and priority, as there may be a slot for one and none for
- * another. The thread that makes a slot goes round the lines until so many have been told that there is none: to come,
- * to be served and to give up cost the same however many wait. No line is forgotten by that: while one has waiters
- * there are tasks in the room, each of which makes a slot when it is taken out; and of an empty room no line is refused
- * a slot. Only where the account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a
- * line stands aside, and all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
+ * another; and apart from these as many for tasks that are due, which come before all submitters. The thread that makes
+ * a slot goes round the lines until so many have been told that there is none: to come, to be served and to give up
+ * cost the same however many wait. No line is forgotten by that: while one has waiters there are tasks in the room,
+ * each of which makes a slot when it is taken out; and of an empty room no line is refused a slot. Only where the
+ * account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a line stands aside, and
+ * all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
  *
  *   waiter:  line + 1 (seq_cst); tries once more to put its task; sleeps
  *   taker:   takes a task out, so that its slot is free; claims the task, or fails to (a locked instruction); reads
@@ -27,36 +29,73 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stint/pool.h>
+#include <sys/queue.h>
 
+#include "executor/base/event.h"
 #include "executor/task/task.h"
 
 #define STI_QUEUE_SLOTS_TABLE 256
 
+struct sti_slot_line;
 struct sti_slot_waiter;
 
-/* Those of one account and priority, first in, first out. */
-struct sti_slot_waiters {
+/* Submitters, and tasks that are due. */
+struct sti_slot_kind {
+    bool due;
+
+    /* Under the lock. It stands in line from now on. NULL: nothing has to be done. */
+    void (*stands)(struct sti_slot_waiter *waiter);
+
+    /* Put its task where it is to wait: 0; EAGAIN, EDQUOT: there is no slot for it; ESHUTDOWN, ENOMEM: there never will
+     * be; ECANCELED: somebody has ended it. */
+    int (*put)(stint_pool *pool, struct sti_slot_waiter *waiter);
+
+    /* It is told ESHUTDOWN. False: somebody has ended it. NULL: nobody can. */
+    bool (*refuse)(struct sti_slot_waiter *waiter);
+
+    /* With nothing held: what came of it, unless there was no slot or somebody has ended it. NULL: the event is
+     * signalled, under the lock. */
+    void (*answer)(struct sti_slot_waiter *waiter, int error);
+};
+
+struct sti_slot_waiter {
+    const struct sti_slot_kind *kind;
+    TAILQ_ENTRY(sti_slot_waiter) link; /* in line */
+    struct sti_slot_line *line;        /* NULL: it is in none */
+    sti_task *task;
+    stint_future **future; /* of a submitter; this and the event */
+    atomic_int answer;     /* 0 or an errno value */
+    sti_event answered;
+    struct sti_slot_waiter *next_answered;
+};
+TAILQ_HEAD(sti_slot_waiters, sti_slot_waiter);
+
+/* Those of one account and priority. */
+struct sti_slot_line {
     stint_account *account; /* kept alive by their tasks */
     stint_priority priority;
-    struct sti_slot_waiter *oldest;
-    struct sti_slot_waiter *newest;
-    bool capped;                   /* it was refused a slot by its account's maximum: in the other ring */
-    struct sti_slot_waiters *next; /* in the ring */
-    struct sti_slot_waiters *previous;
-    struct sti_slot_waiters *chain; /* in the table */
+    bool due;    /* they are; or submitters */
+    bool capped; /* it was refused a slot by its account's maximum */
+    struct sti_slot_waiters waiters;
+    TAILQ_ENTRY(sti_slot_line) ring;
+    struct sti_slot_line *chain; /* in the table */
 };
+TAILQ_HEAD(sti_slot_lines, sti_slot_line);
 
 struct sti_queue_slots {
     _Alignas(64) atomic_uint line; /* waiters */
     atomic_uint plain_line;        /* of these, with plain tasks */
-    pthread_mutex_t lock;          /* for the rest, which begins as zeros */
-    struct sti_slot_waiters plain;
-    struct sti_slot_waiters *ring; /* the others: whose turn it is */
-    struct sti_slot_waiters *capped;
-    struct sti_slot_waiters *table[STI_QUEUE_SLOTS_TABLE];
+    atomic_uint fillers;           /* threads that are not done with the pool */
+    pthread_mutex_t lock;          /* for the rest */
+    struct sti_slot_line plain[2]; /* submitters, and those that are due */
+    struct sti_slot_lines rings[2];
+    struct sti_slot_lines capped;
+    struct sti_slot_line *table[STI_QUEUE_SLOTS_TABLE];
+    struct sti_slot_waiter *answered; /* those that were due */
     bool closed;
 };
 
+/* All zeros before. */
 void sti_queue_slots_init(struct sti_queue_slots *queue_slots);
 void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
 
@@ -65,27 +104,32 @@ void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
  * Any thread that is no worker of the pool. */
 int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future);
 
+/* Stand in line, and serve the lines; the answer may come at once. 0;
+ * ESHUTDOWN, ENOMEM: it is not. And take it out again, if it is in. */
+int sti_queue_slots_stand(stint_pool *pool, struct sti_slot_waiter *waiter);
+void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter);
+
 /* Give slots to those who wait, for as many as there are. */
 void sti_queue_slots_fill(stint_pool *pool);
 
 /* The same when some account may have more tasks waiting than before. */
 void sti_queue_slots_fill_capped(stint_pool *pool);
 
-/* No submitter may wait any more, and no task of one is put any more: they get ESHUTDOWN. */
-void sti_queue_slots_close(struct sti_queue_slots *queue_slots);
+/* Nobody may wait any more, and nobody's task is put any more: they get ESHUTDOWN. */
+void sti_queue_slots_close(stint_pool *pool);
+
+/* The calling thread is to fill slots, although it may be the last to have kept the pool; and has done so. */
+static inline void sti_queue_slots_keep(struct sti_queue_slots *queue_slots, int change)
+{
+    /* release, and acquire in sti_queue_slots_end: what it did with the pool it has done. */
+    atomic_fetch_add_explicit(&queue_slots->fillers, (unsigned)change, memory_order_release);
+}
 
 /* For a taker, which has taken a task out and tried to claim it. */
 static inline bool sti_queue_slots_are_wanted(struct sti_queue_slots *queue_slots)
 {
     ck_pr_fence_atomic_load();
     return atomic_load_explicit(&queue_slots->line, memory_order_relaxed) != 0;
-}
-
-/* One more or less waits without standing in this line (delays.h). */
-static inline void sti_queue_slots_count(struct sti_queue_slots *queue_slots, bool plain, int change)
-{
-    atomic_fetch_add_explicit(&queue_slots->plain_line, plain ? (unsigned)change : 0, memory_order_seq_cst);
-    atomic_fetch_add_explicit(&queue_slots->line, (unsigned)change, memory_order_seq_cst);
 }
 
 static inline bool sti_queue_slots_are_wanted_for_plain(struct sti_queue_slots *queue_slots)

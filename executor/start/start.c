@@ -12,18 +12,15 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/override_lock.h"
-#include "alloc/interrupt/stack.h"
+#include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/descriptor.h"
-#include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
@@ -39,12 +36,9 @@ __attribute__((constructor(101))) static void start(void)
     /* mimalloc's options before this library has it make a block; its key for thread-specific values, and right behind
      * that ours (heap.c), before any other. */
     sti_heap_start();
-    sti_freeing_start();
     sti_allocate_start();
 
-    /* libc's own functions: what follows takes locks by them. */
 #if STI_OVERRIDES
-    sti_plain_start();
     sti_override_lock_start();
 #endif
 
@@ -53,22 +47,19 @@ __attribute__((constructor(101))) static void start(void)
     /* Modules: what is loaded, and whose functions the program calls. */
     sti_caller_start();
     sti_lasting_start();
+    sti_verdict_ask_environment();
 #if STI_OVERRIDES
-    sti_link_start();
     sti_override_mapping_start();
 #endif
 
     /* What parts of the library have others call: each is in a folder that the caller must not name. */
-    sti_stack_start();
     sti_memprof_start();
     sti_report_start();
     sti_scope_start();
     sti_pools_start();
     sti_task_take_reports();
 
-    sti_label_start();
     sti_watch_start();
-    sti_descriptor_note_process();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 
     sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */

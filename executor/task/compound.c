@@ -23,7 +23,6 @@ void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage)
     sum->samples += usage->samples;
     sum->deferred += usage->deferred;
     sum->kept += usage->kept;
-    sum->open_fds += usage->open_fds;
     sum->committed += usage->committed;
     sum->cpu_ns += usage->cpu_ns;
     sum->peak = usage->peak > sum->peak ? usage->peak : sum->peak;
@@ -118,7 +117,6 @@ struct sti_compound *sti_compound_create(bool any, size_t count, size_t size)
         return NULL;
     atomic_init(&compound->future.state, STI_TASK_CLAIMED);
     atomic_init(&compound->future.references, 1 + (count > 0));
-    compound->future.generation = sti_pools_generation;
     sti_token_init(&compound->future.token, NULL);
     compound->any = any;
     atomic_init(&compound->decided, false);
@@ -160,6 +158,8 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
 {
     if (future != NULL)
         *future = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || (any && count == 0) || !all_are_futures(futures, count))
         return EINVAL;
     if (!sti_record_charge(compound_size(count), caller))
@@ -305,8 +305,6 @@ static bool look_at_compound(struct sti_look *look, struct sti_compound *compoun
 {
     if (sti_task_is_resolved(&compound->future))
         return false;
-    if (look->left_behind && sti_task_is_left_behind(&compound->future))
-        return true;
     if (!sti_look_enter(look))
         return look->beyond;
     bool is_it = false;

@@ -76,8 +76,8 @@ void sti_compound_release(sti_task *task);
  * What a look goes through may be shared, so the ways through it may be exponentially many: a look ends after so many
  * futures, and so deep.
  *
- * Any thread, also under the locks of deadlock.h and deadlock.h: what is looked at is under locks of its own, under
- * which nobody takes those. */
+ * Any thread, also under the lock of deadlock.h: what is looked at is under locks of its own, under
+ * which nobody takes that. */
 
 #define STI_LOOK_DEPTH 64
 #define STI_LOOK_FUTURES 4096
@@ -85,9 +85,8 @@ void sti_compound_release(sti_task *task);
 struct sti_look {
     /* The question, about a task that is no compound. */
     bool (*is_it)(struct sti_look *look, sti_task *task);
-    bool every;       /* of the first of some: whether it is so of each of them, and not of one */
-    bool beyond;      /* what to take for the answer about what lies too far */
-    bool left_behind; /* a compound of the process that this one was forked from: it is so of that */
+    bool every;  /* of the first of some: whether it is so of each of them, and not of one */
+    bool beyond; /* what to take for the answer about what lies too far */
     unsigned depth;
     unsigned entered;
 };

@@ -7,17 +7,17 @@
  * The task's word `continuations` only ever gains bits:
  *
  *   RESOLVED   it has; the outcome is there
- *   SLEEPERS   somebody may sleep on the wake word
+ *   SLEEPERS   somebody may sleep until the event woken is signalled
  *   FOLLOWED   there are, or were, records on the list
  *
  *   resolve    state = RESOLVED; then a compare-and-swap of the word from 0 to RESOLVED. Nearly always that is all. If
- *              another bit is there: or-in of RESOLVED, ring where there are sleepers, and where it is followed tell.
+ *              another bit is there: or-in of RESOLVED, signal where there are sleepers, and where it is followed tell.
  *   follow     under the task's lock: or-in of FOLLOWED, record on the list. If the word said RESOLVED, tell.
  *   tell       under the lock: unless the list is empty or somebody tells already, the thread is the teller, until it
  *              finds the list empty under the lock. It runs the records one by one, without the lock.
  *   unfollow   under the lock: take the record off the list, if it is still there.
- *   sleep      read the wake word; or-in of SLEEPERS; unless the word said RESOLVED, a futex wait while the wake word
- *              is what it was.
+ *   sleep      or-in of SLEEPERS; unless the word said RESOLVED: read the event's value; look at the state; wait while
+ *              the value is what it was (event.h).
  *
  * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
  * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So
@@ -26,9 +26,8 @@
  * held is free.
  *
  * Why no sleeper sleeps on. If its or-in comes second, it sees RESOLVED. If it comes first, the resolver sees the bit,
- * and changes it after the sleeper read it: either the kernel finds the wake word changed, or the wake finds the
- * sleeper. The wake word is not the state, because it is changed for other reasons too (deadlock.h).
- * tests/models/follow.pml tries all of this.
+ * and signals after it has stored the state: either the sleeper finds the state, or the event's value has changed since
+ * it was read. The event is signalled for other reasons too (deadlock.h). tests/models/follow.pml tries all of this.
  *
  * The line. A continuation may resolve other futures, whose continuations resolve others. So that no chain of them
  * needs a stack of its length, the tasks of which a thread is the teller are put in line, and the outermost call on
@@ -70,6 +69,10 @@ void sti_continuation_unlock(sti_task *task);
 /* Run this in line. */
 void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn));
 
+/* Resolve it in line: for a thread that may hold the list of the pools (sti_pools_fill), which what follows may
+ * need. */
+void sti_task_resolve_in_line(sti_task *task);
+
 /* Whether the task has resolved, all who followed by then have been told, and so have those who followed what that
  * resolved. */
 bool sti_continuation_is_settled(sti_task *task);
@@ -77,14 +80,8 @@ bool sti_continuation_is_settled(sti_task *task);
 /* For the resolver, when the state says so: wake its waiters, run what follows. */
 void sti_continuation_resolve(sti_task *task);
 
-/* Sleep until the task has resolved: true; or until the deadline (STI_NEVER: none), or until somebody rings, or for no
- * reason: false. value is what sti_wake_word gave before the caller looked for whatever else it waits for. */
-uint32_t sti_wake_word(const sti_task *task);
-bool sti_wake_word_sleep(sti_task *task, uint32_t value, uint64_t deadline_ns);
-
-/* In the child of a fork(2), which the thread may have made in a callback, and where it is another process's teller by
- * its marks: it stays the teller of what is in its line. */
-void sti_continuation_go_on_in_child(void);
+/* The calling thread is about to sleep until task->woken is signalled, and the task has resolved. False: it has. */
+bool sti_continuation_expect_sleeper(sti_task *task);
 
 /* For a thread that ends tasks for others and must not be delayed: from now on, what follows the futures that it
  * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread
@@ -92,9 +89,6 @@ void sti_continuation_go_on_in_child(void);
 void sti_continuation_hold(void);
 struct sti_line_turn *sti_continuation_let_go(void);
 void sti_continuation_run(struct sti_line_turn *line);
-
-/* Wake the waiters: they look again. */
-void sti_wake_word_change(sti_task *task);
 
 /* The calling thread, which is not following, calls something of the application's that must not wait either; and
  * has. */

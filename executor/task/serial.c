@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stint/delayed.h>
 #include <stint/serial.h>
+#include <sys/queue.h>
 
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "delays.h"
-#include "executor/base/object_lock.h"
 
 /* --- Serial queues. Any thread.
  *
@@ -22,25 +22,26 @@ struct entry {
     struct sti_delayed delayed;
     struct sti_continuation ended; /* of itself */
     stint_serial *serial;
-    struct entry *next; /* in line; this and the rest under the lock */
-    struct entry *previous;
+    TAILQ_ENTRY(entry) link; /* in line; this and the rest under the lock */
     bool in_line;
     bool over;
 };
+TAILQ_HEAD(entries, entry);
 
 struct stint_serial {
     atomic_uint references; /* the owner's and each entry's that has not ended */
     stint_pool *pool;
     size_t max_waiting;
-    struct sti_object_lock lock;
+    pthread_mutex_t lock;
     size_t waiting; /* or about to */
-    struct entry *first;
-    struct entry *last;
+    struct entries line;
     struct entry *current;
 };
 
 int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **serial)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (serial == NULL || pool == NULL)
         return EINVAL;
     stint_serial *created =
@@ -50,17 +51,20 @@ int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **ser
     atomic_init(&created->references, 1);
     created->pool = pool;
     created->max_waiting = max_waiting != 0 ? max_waiting : SIZE_MAX;
-    sti_object_lock_init(&created->lock);
+    pthread_mutex_init(&created->lock, NULL);
+    TAILQ_INIT(&created->line);
     *serial = created;
     return 0;
 }
 
 void stint_serial_release(stint_serial *serial)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the queue before it frees it. */
     if (serial == NULL || atomic_fetch_sub_explicit(&serial->references, 1, memory_order_acq_rel) > 1)
         return;
-    sti_object_lock_end(&serial->lock);
+    pthread_mutex_destroy(&serial->lock);
     sti_process_free(serial);
 }
 
@@ -69,24 +73,20 @@ void stint_serial_release(stint_serial *serial)
 static void enter_line(stint_serial *serial, struct entry *entry)
 {
     entry->in_line = true;
-    entry->next = NULL;
-    entry->previous = serial->last;
-    *(serial->last != NULL ? &serial->last->next : &serial->first) = entry;
-    serial->last = entry;
+    TAILQ_INSERT_TAIL(&serial->line, entry, link);
 }
 
 static void leave_line(stint_serial *serial, struct entry *entry)
 {
     entry->in_line = false;
-    *(entry->previous != NULL ? &entry->previous->next : &serial->first) = entry->next;
-    *(entry->next != NULL ? &entry->next->previous : &serial->last) = entry->previous;
+    TAILQ_REMOVE(&serial->line, entry, link);
     serial->waiting--;
 }
 
 /* The one to be started, retained; NULL: none. */
 static struct entry *pass_turn(stint_serial *serial)
 {
-    struct entry *entry = serial->first;
+    struct entry *entry = TAILQ_FIRST(&serial->line);
     serial->current = entry;
     if (entry != NULL) {
         leave_line(serial, entry);
@@ -106,11 +106,11 @@ static sti_task *find_current(struct sti_delayed *delayed)
     sti_continuation_unlock(&delayed->task);
     if (serial == NULL)
         return NULL;
-    sti_object_lock_take(&serial->lock);
+    sti_plain_mutex_lock(&serial->lock);
     sti_task *current = serial->current != NULL && serial->current != entry ? &serial->current->delayed.task : NULL;
     if (current != NULL)
         sti_task_retain(current);
-    sti_object_lock_give(&serial->lock);
+    sti_plain_mutex_unlock(&serial->lock);
     stint_serial_release(serial);
     return current;
 }
@@ -130,13 +130,13 @@ static void turn_has_ended(struct sti_continuation *continuation)
     struct entry *entry = (struct entry *)((char *)continuation - offsetof(struct entry, ended));
     stint_serial *serial = entry->serial;
     struct entry *next = NULL;
-    sti_object_lock_take(&serial->lock);
+    sti_plain_mutex_lock(&serial->lock);
     entry->over = true;
     if (entry->in_line)
         leave_line(serial, entry);
     else if (serial->current == entry)
         next = pass_turn(serial);
-    sti_object_lock_give(&serial->lock);
+    sti_plain_mutex_unlock(&serial->lock);
     start(next);
     sti_continuation_lock(&entry->delayed.task);
     entry->serial = NULL;
@@ -146,18 +146,18 @@ static void turn_has_ended(struct sti_continuation *continuation)
 
 static bool reserve(stint_serial *serial)
 {
-    sti_object_lock_take(&serial->lock);
+    sti_plain_mutex_lock(&serial->lock);
     bool free = serial->waiting < serial->max_waiting;
     serial->waiting += free;
-    sti_object_lock_give(&serial->lock);
+    sti_plain_mutex_unlock(&serial->lock);
     return free;
 }
 
 static void give_back_reserved(stint_serial *serial)
 {
-    sti_object_lock_take(&serial->lock);
+    sti_plain_mutex_lock(&serial->lock);
     serial->waiting--;
-    sti_object_lock_give(&serial->lock);
+    sti_plain_mutex_unlock(&serial->lock);
 }
 
 /* *made is retained. */
@@ -185,14 +185,14 @@ static int make(stint_serial *serial, stint_fn *fn, void *arg, const stint_optio
 static void take_turn(stint_serial *serial, struct entry *entry)
 {
     struct entry *next = NULL;
-    sti_object_lock_take(&serial->lock);
+    sti_plain_mutex_lock(&serial->lock);
     if (entry->over)
         serial->waiting--;
     else
         enter_line(serial, entry);
     if (serial->current == NULL)
         next = pass_turn(serial);
-    sti_object_lock_give(&serial->lock);
+    sti_plain_mutex_unlock(&serial->lock);
     start(next);
 }
 
@@ -202,6 +202,8 @@ int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const sti
     struct entry *entry;
     if (future != NULL)
         *future = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (serial == NULL || future == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof *entry, STI_CALLER()))
@@ -278,6 +280,8 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
     struct sti_delayed *delayed;
     if (next != NULL)
         *next = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || fn == NULL || next == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(struct next), STI_CALLER()))

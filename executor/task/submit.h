@@ -24,6 +24,12 @@ static inline bool sti_admission_is_plain(const sti_task *task)
     return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
 }
 
+/* Of what sti_admission_put says: there is no slot for it now. */
+static inline bool sti_admission_is_full(int error)
+{
+    return error == EAGAIN || error == EDQUOT;
+}
+
 /* One that has waited for its slot has been submitted before. */
 static inline void sti_admission_trace(sti_task *task)
 {
@@ -35,6 +41,12 @@ static inline void sti_admission_trace(sti_task *task)
 /* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling
  * thread's, if it is one of the pool's. 0; EAGAIN: there is no slot; EDQUOT: none for its account; ESHUTDOWN;
  * ENOMEM. */
+static inline bool sti_admission_put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    sti_task_offer(task);
+    return worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+}
+
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
@@ -46,9 +58,7 @@ static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker,
         if (!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0)
             return sti_admission_put_uncommon(pool, worker, task);
     }
-    sti_task_offer(task);
-    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
-    return put ? 0 : EAGAIN;
+    return sti_admission_put_plain(pool, worker, task) ? 0 : EAGAIN;
 }
 
 /* The two halves of that, for a task whose future others have already: before they do; and then, as often as it
@@ -57,12 +67,9 @@ void sti_admission_prepare(stint_pool *pool, sti_task *task);
 int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 
 /* Claim a task that the calling worker waits for, to run it at once. False: somebody else has it, or it has to wait for
- * its account. */
-bool sti_admission_claim_awaited(sti_task *task);
-
-/* The same for one that may run over its account's maximum, as one that has a slot there does not run before it has
+ * its account; not so beyond: it may run over the maximum, as one that has a slot there does not run before it has
  * ended (deadlock.h). */
-bool sti_admission_claim_beyond(sti_task *task);
+bool sti_admission_claim_awaited(sti_task *task, bool beyond);
 
 /* The account of a task that waits, retained; NULL: it has none, or waits no more. Of the calling worker's pool. */
 stint_account *sti_admission_account_of(sti_task *task);

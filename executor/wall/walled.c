@@ -24,10 +24,9 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/charge/label.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/report/adopt.h"
+#include "alloc/report/report.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "crash_report.h"
@@ -109,7 +108,7 @@ static stint_report_level report_level(const struct sti_walled *walled)
 {
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     stint_report_level level = walled->task.options.report;
-    return level != STINT_REPORT_NONE ? level : home->report_level;
+    return level != STINT_REPORT_NONE ? level : home->options.report;
 }
 
 static void write_task(const struct sti_walled *walled, struct sti_wall_message *message)
@@ -673,12 +672,10 @@ static void leave_account(struct sti_walled *walled, const stint_outcome *outcom
     stint_account *account = walled->task.options.account;
     if (account == NULL)
         return;
-    struct sti_thread *thread = sti_thread_own();
     uint64_t used = walled->answered ? walled->done.usage.allocated : walled->drawn[STI_WALL_ALLOCATED];
     sti_account_settle(account, NULL, walled->drawn[STI_WALL_ALLOCATED], used);
     sti_account_reserve(account, NULL, walled->drawn[STI_WALL_MEMORY], 0);
-    if (thread != NULL)
-        sti_label_count(thread, sti_account_label(account), outcome->reason, outcome->usage.allocated);
+    sti_account_count(account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(account, NULL);
 }
 
@@ -714,7 +711,9 @@ static void finish_outcome(struct sti_walled *walled, stint_outcome *outcome)
 static void finish_report(struct sti_walled *walled)
 {
     sti_task *task = &walled->task;
-    if (task->outcome.status != STINT_OK && walled->report == NULL && report_level(walled) != STINT_REPORT_NONE)
+    if (walled->report != NULL)
+        sti_report_describe(walled->report, &task->options, &task->outcome);
+    else if (task->outcome.status != STINT_OK && report_level(walled) != STINT_REPORT_NONE)
         walled->report =
             sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);
@@ -762,7 +761,7 @@ static int run_in_scope(struct sti_walled *walled)
 
 static void count(struct sti_tally *tally, const stint_outcome *outcome)
 {
-    sti_histogram_add_time_own(&tally->waited, outcome->usage.queued_ns);
+    sti_histogram_add_own(&tally->waited, outcome->usage.queued_ns);
     sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
 }
 
@@ -857,7 +856,7 @@ static int submit_once(stint_pool *pool, stint_pool *drivers, stint_wall *wall, 
     if (!sti_record_charge(sizeof(struct sti_walled), caller)) /* may not return: so nothing is kept yet */
         return ENOMEM;
     if (!sti_pool_is_open(pool) || !sti_shutdown_keep(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     int error = sti_pool_is_open(pool) ? make_task(pool, drivers, wall, call, options, &task) : ESHUTDOWN;
     if (error == 0) {
         task->submitted_ns = begun;
@@ -887,12 +886,14 @@ static int submit(stint_pool *pool, stint_wall *wall, const stint_wall_call *cal
 {
     stint_options room;
     stint_pool *drivers;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     uint64_t begun = sti_clock_now();
     uint64_t deadline = call->wait_ns != 0 ? sti_deadline_after(call->wait_ns) : 0;
     if (pool == NULL || wall == NULL)
         return EINVAL;
-    if (wall->generation != sti_pools_generation)
-        return EOWNERDEAD;
+    if (wall->is_parents)
+        return ENOTSUP;
     int error = sti_options_take(&options, &room);
     if (error == 0)
         error = check_call(wall, call);

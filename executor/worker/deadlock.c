@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits that would never end, and pools in which every thread waits; see deadlock.h. */
+ * Waits that nobody else will end; see deadlock.h. */
 #include "deadlock.h"
 
 #include <pthread.h>
@@ -9,7 +9,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "executor/base/outer_lock.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/compound.h"
@@ -18,9 +17,7 @@
 #include "executor/task/submit.h"
 #include "worker.h"
 
-/* --- Following waits.
- *
- * All under one lock of the process's, which only those take that have slept for long. A sleeper on the list stays
+/* All under one lock of the process's, which only those take that have slept for long. A sleeper on the list stays
  * asleep in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task
  * that he runs has not resolved. A task's runner is read without more: where the task has resolved, what was read is
  * not used; where it has not, its runner is alive, as a pool is not freed before somebody has had the lock after its
@@ -29,9 +26,10 @@
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
-static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_WAITS].mutex;
-static struct sti_sleeper *sleepers;
-static uint64_t looks; /* so far */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, sti_sleeper) sleepers = LIST_HEAD_INITIALIZER(sleepers);
+static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
+static uint64_t looks;     /* so far */
 
 /* --- Following waits ---------------------------------------------------------------------------------------------- */
 
@@ -97,36 +95,43 @@ static bool leads_to(const struct sti_sleeper *from, const struct sti_sleeper *q
     return from->task != NULL ? sti_look_at(&chase.look, from->task) : sleeper_leads(&chase, thief_of(from->offer));
 }
 
-/* --- Slots -------------------------------------------------------------------------------------------------------- */
+/* --- What it waits for, and nobody has begun ---------------------------------------------------------------------- */
 
-struct look_for_held {
+struct look_for_unbegun {
     struct sti_look look;
     const stint_pool *pool;
+    bool held;       /* only one that its account may hold back */
+    bool due;        /* there is one that stands in line for a slot (delays.h) */
     sti_task *found; /* retained */
 };
 
-static bool is_held(struct sti_look *look, sti_task *task)
+static bool is_unbegun(struct sti_look *look, sti_task *task)
 {
-    struct look_for_held *held = (struct look_for_held *)look;
-    if (task->pool != held->pool || task->options.account == NULL || !sti_task_is_queued(task))
+    struct look_for_unbegun *unbegun = (struct look_for_unbegun *)look;
+    if (task->pool != unbegun->pool)
+        return false;
+    unbegun->due = unbegun->due || sti_task_is_due(task);
+    if (!sti_task_is_queued(task) || (unbegun->held && task->options.account == NULL))
         return false;
     sti_task_retain(task);
-    held->found = task;
+    unbegun->found = task;
     return true;
 }
 
-/* A task of the pool's that waits for its account, and that the sleeper waits for; retained. NULL: there is none. */
-static sti_task *held_task_of(const struct sti_sleeper *sleeper)
+/* Of the sleeper's pool. */
+static struct look_for_unbegun look_for_unbegun(const struct sti_sleeper *sleeper, bool held)
 {
-    struct look_for_held held = { .look = { .is_it = is_held }, .pool = sleeper->worker->pool };
+    struct look_for_unbegun unbegun = { .look = { .is_it = is_unbegun }, .pool = sleeper->worker->pool, .held = held };
     if (sleeper->task != NULL && !sleeper->timed)
-        sti_look_at(&held.look, sleeper->task);
-    return held.found;
+        sti_look_at(&unbegun.look, sleeper->task);
+    return unbegun;
 }
+
+/* --- Slots of accounts -------------------------------------------------------------------------------------------- */
 
 static bool waits_for_held(const struct sti_sleeper *sleeper)
 {
-    sti_task *held = held_task_of(sleeper);
+    sti_task *held = look_for_unbegun(sleeper, true).found;
     if (held != NULL)
         sti_task_release(held);
     return held != NULL;
@@ -145,7 +150,9 @@ static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account
 /* Whether somebody who may have such a slot waits for the sleeper, and so does not run before that one goes on. */
 static bool slot_waits_for(const struct sti_sleeper *sleeper, const stint_account *account)
 {
-    for (const struct sti_sleeper *other = sleepers; other != NULL; other = other->next_long) {
+    const struct sti_sleeper *other;
+    LIST_FOREACH(other, &sleepers, link)
+    {
         if (other != sleeper && may_have_slot(other, account) && leads_to(other, sleeper, false))
             return true;
     }
@@ -154,223 +161,22 @@ static bool slot_waits_for(const struct sti_sleeper *sleeper, const stint_accoun
 
 static bool may_run_beyond(struct sti_sleeper *sleeper)
 {
-    sti_task *held = sleeper->has_room ? held_task_of(sleeper) : NULL;
+    sti_task *held = sleeper->may_run ? look_for_unbegun(sleeper, true).found : NULL;
     stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
-    bool may = account != NULL && slot_waits_for(sleeper, account);
-    if (may)
-        sleeper->beyond = held;
+    sleeper->beyond = account != NULL && slot_waits_for(sleeper, account);
+    if (sleeper->beyond)
+        sleeper->found = held;
     else if (held != NULL)
         sti_task_release(held);
     stint_account_release(account);
-    return may;
+    return sleeper->beyond;
 }
 
-/* --- Looking ------------------------------------------------------------------------------------------------------ */
+/* --- Pools in which all threads sleep ----------------------------------------------------------------------------- */
 
-void sti_sleeper_wake(const struct sti_sleeper *sleeper)
+static bool all_sleep(const stint_pool *pool)
 {
-    if (sleeper->task != NULL)
-        sti_wake_word_change(sleeper->task);
-    else
-        sti_event_signal(&sleeper->worker->helped);
-}
-
-/* Those that the last look came past. */
-static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
-{
-    for (struct sti_sleeper *sleeper = sleepers; sleeper != NULL; sleeper = sleeper->next_long) {
-        if (sleeper == self || sleeper->seen != looks || sleeper->task == NULL || sleeper->timed ||
-            (!in_circle && !waits_for_held(sleeper)))
-            continue;
-        atomic_store_explicit(&sleeper->nudged, true, memory_order_release);
-        sti_sleeper_wake(sleeper);
-    }
-}
-
-static void take_off_list(struct sti_sleeper *sleeper)
-{
-    if (sleeper->link_long == NULL)
-        return;
-    *sleeper->link_long = sleeper->next_long;
-    if (sleeper->next_long != NULL)
-        sleeper->next_long->link_long = sleeper->link_long;
-    sleeper->link_long = NULL;
-    sleeper->worker->slept = NULL;
-}
-
-static enum sti_verdict look(struct sti_sleeper *sleeper)
-{
-    if (!sleeper->timed && leads_to(sleeper, sleeper, true)) {
-        if (sleeper->task != NULL) {
-            take_off_list(sleeper); /* one of the circle is enough */
-            return STI_NEVER_ENDS;
-        }
-        nudge_seen(sleeper, true);
-        return STI_SLEEP_ON;
-    }
-    if (may_run_beyond(sleeper))
-        return STI_RUN_BEYOND;
-    leads_to(sleeper, sleeper, false);
-    nudge_seen(sleeper, false);
-    return STI_SLEEP_ON;
-}
-
-void sti_deadlock_enter(struct sti_sleeper *sleeper)
-{
-    sti_plain_mutex_lock(lock);
-    sleeper->next_long = sleepers;
-    sleeper->link_long = &sleepers;
-    if (sleepers != NULL)
-        sleepers->link_long = &sleeper->next_long;
-    sleepers = sleeper;
-    sleeper->worker->slept = sleeper;
-    sti_plain_mutex_unlock(lock);
-}
-
-enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
-{
-    sti_plain_mutex_lock(lock);
-    atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
-    enum sti_verdict verdict = look(sleeper);
-    sti_plain_mutex_unlock(lock);
-    return verdict;
-}
-
-void sti_deadlock_leave(struct sti_sleeper *sleeper)
-{
-    sti_plain_mutex_lock(lock);
-    take_off_list(sleeper);
-    sti_plain_mutex_unlock(lock);
-}
-
-void sti_deadlock_forget(void)
-{
-    sti_plain_mutex_lock(lock);
-    sti_plain_mutex_unlock(lock);
-}
-
-/* --- fork(2) ------------------------------------------------------------------------------------------------------ */
-
-/* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
-STI_FORK_HANDLER void sti_deadlock_in_child(void)
-{
-    if (sleepers != NULL)
-        sleepers = NULL;
-}
-
-/* --- Tasks assigned to threads that all wait. Under the lock of the pool's substitutes. --- */
-
-struct look_for_unbegun {
-    struct sti_look look;
-    const stint_pool *pool;
-    sti_task *found; /* retained */
-    bool due;        /* one of them stands in line for a slot (delays.h) */
-};
-
-static bool is_unbegun(struct sti_look *look, sti_task *task)
-{
-    struct look_for_unbegun *unbegun = (struct look_for_unbegun *)look;
-    unbegun->due = unbegun->due || (task->pool == unbegun->pool && sti_task_is_due(task));
-    if (task->pool != unbegun->pool || !sti_task_is_queued(task))
-        return false;
-    sti_task_retain(task);
-    unbegun->found = task;
-    return true;
-}
-
-/* A task of the pool's that nobody has begun, and that the awaited one waits for; retained. NULL: there is none; then
- * *due says whether there is one that nobody can begin, as it has no slot yet. */
-static sti_task *unbegun_of(const stint_pool *pool, const struct sti_sleeper *sleeper, bool *due)
-{
-    struct look_for_unbegun unbegun = { .look = { .is_it = is_unbegun }, .pool = pool };
-    if (sleeper->task != NULL)
-        sti_look_at(&unbegun.look, sleeper->task);
-    *due = unbegun.due;
-    return unbegun.found;
-}
-
-static bool has_ended(const struct sti_offer *offer)
-{
-    return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
-}
-
-static bool is_stolen_by(const struct sti_worker *worker, const struct sti_offer *offer)
-{
-    return atomic_load_explicit(&offer->thief, memory_order_relaxed) == worker;
-}
-
-struct look_for_runner {
-    struct sti_look look;
-    const struct sti_worker *worker;
-};
-
-static bool is_run(struct sti_look *look, sti_task *task)
-{
-    return sti_worker_is_inside(((const struct look_for_runner *)look)->worker, task);
-}
-
-static bool waits_for(const struct sti_sleeper *sleeper, const struct sti_worker *worker)
-{
-    struct look_for_runner runner = { .look = { .is_it = is_run }, .worker = worker };
-    return sleeper->task != NULL ? sti_look_at(&runner.look, sleeper->task) : is_stolen_by(worker, sleeper->offer);
-}
-
-enum { FAR, REACHED, EXPANDED };
-
-static void expand(struct sti_sleeper *all, const struct sti_sleeper *from)
-{
-    for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        if (sleeper->mark == FAR && waits_for(sleeper, from->worker))
-            sleeper->mark = REACHED;
-    }
-}
-
-/* Mark the sleeper, those who wait for a task on its stack, those who wait for one on theirs, and so on. */
-static void reach_back(struct sti_sleeper *all, const struct sti_sleeper *from)
-{
-    for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next)
-        sleeper->mark = sleeper == from ? REACHED : FAR;
-    for (struct sti_sleeper *sleeper = all; sleeper != NULL;) {
-        if (sleeper->mark != REACHED) {
-            sleeper = sleeper->next;
-            continue;
-        }
-        sleeper->mark = EXPANDED;
-        expand(all, sleeper);
-        sleeper = all;
-    }
-}
-
-static struct sti_sleeper *choose_helper(struct sti_sleeper *all)
-{
-    struct sti_sleeper *helper = NULL;
-    for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        if (sleeper->mark == EXPANDED && sleeper->has_room &&
-            (helper == NULL || (sleeper->has_much_room && !helper->has_much_room)))
-            helper = sleeper;
-    }
-    return helper;
-}
-
-/* The reference to the assigned task is the sleeper's from now on. */
-static void tell(struct sti_sleeper *sleeper, sti_task *assigned)
-{
-    sleeper->assigned = assigned;
-    sleeper->hopeless = assigned == NULL;
-    atomic_store_explicit(&sleeper->told, true, memory_order_release);
-    sti_sleeper_wake(sleeper);
-}
-
-static bool goes_on(const struct sti_sleeper *sleeper)
-{
-    return sti_sleeper_is_told(sleeper) ||
-           (sleeper->task != NULL ? sti_task_is_resolved(sleeper->task) : has_ended(sleeper->offer));
-}
-
-/* Maybe: its account may have as many running as it may. */
-static bool is_held_back(sti_task *task)
-{
-    return (sti_task_is_queued(task) || sti_task_is_due(task)) && task->options.account != NULL;
+    return atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
 }
 
 struct look_outside {
@@ -378,10 +184,12 @@ struct look_outside {
     const stint_pool *pool;
 };
 
+/* Another pool's, one that its account may hold back, or one that waits for a time. */
 static bool is_outside(struct sti_look *look, sti_task *task)
 {
-    return !sti_task_is_resolved(task) && (task->pool != ((const struct look_outside *)look)->pool ||
-                                           is_held_back(task) || sti_delayed_is_for_a_time(task));
+    bool is_held_back = (sti_task_is_queued(task) || sti_task_is_due(task)) && task->options.account != NULL;
+    return !sti_task_is_resolved(task) &&
+           (task->pool != ((const struct look_outside *)look)->pool || is_held_back || sti_delayed_is_for_a_time(task));
 }
 
 static bool waits_outside(const stint_pool *pool, sti_task *awaited)
@@ -390,43 +198,148 @@ static bool waits_outside(const stint_pool *pool, sti_task *awaited)
     return sti_look_at(&outside.look, awaited);
 }
 
+static bool goes_on(const struct sti_sleeper *sleeper)
+{
+    return sleeper->task != NULL
+               ? sti_task_is_resolved(sleeper->task)
+               : atomic_load_explicit(&sleeper->offer->state, memory_order_acquire) == STI_OFFER_ENDED;
+}
+
 /* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, another
  * pool's task. */
-static bool may_be_woken_from_outside(stint_pool *pool)
+static bool may_be_woken_from_outside(const stint_pool *pool)
 {
+    const struct sti_sleeper *sleeper;
     unsigned known = 0;
-    for (struct sti_sleeper *sleeper = pool->substitutes.sleepers; sleeper != NULL; sleeper = sleeper->next) {
-        if (sleeper->task != NULL && waits_outside(pool, sleeper->task))
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper->worker->pool != pool || sleeper->timed)
+            continue;
+        if (goes_on(sleeper) || (sleeper->task != NULL && waits_outside(pool, sleeper->task)))
             return true;
         known++;
     }
     return atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed) > known;
 }
 
-void sti_rescue(stint_pool *pool)
+static enum sti_verdict look_where_all_sleep(struct sti_sleeper *sleeper)
 {
-    struct sti_sleeper *all = pool->substitutes.sleepers;
-    struct sti_sleeper *stuck = NULL;
-    for (const struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        if (goes_on(sleeper))
-            return;
+    const stint_pool *pool = sleeper->worker->pool;
+    struct look_for_unbegun unbegun = look_for_unbegun(sleeper, false);
+    if (unbegun.found != NULL && sleeper->may_run) {
+        sleeper->found = unbegun.found;
+        return STI_RUN;
     }
-    for (struct sti_sleeper *sleeper = all; sleeper != NULL; sleeper = sleeper->next) {
-        bool due;
-        sti_task *unbegun = unbegun_of(pool, sleeper, &due);
-        if (unbegun == NULL) {
-            stuck = due ? sleeper : stuck;
-            continue;
-        }
-        reach_back(all, sleeper);
-        struct sti_sleeper *helper = choose_helper(all);
-        if (helper != NULL) {
-            tell(helper, unbegun);
-            return;
-        }
-        sti_task_release(unbegun);
-        stuck = sleeper;
+    if (unbegun.found != NULL)
+        sti_task_release(unbegun.found);
+    bool is_stuck = unbegun.found != NULL || unbegun.due;
+    return is_stuck && !may_be_woken_from_outside(pool) ? STI_GIVE_UP : STI_SLEEP_ON;
+}
+
+/* --- Looking ------------------------------------------------------------------------------------------------------ */
+
+static void nudge(struct sti_sleeper *sleeper)
+{
+    atomic_store_explicit(&sleeper->nudged, true, memory_order_release);
+    sti_event_signal(&sleeper->task->woken);
+}
+
+/* Those that the last look came past. */
+static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
+{
+    struct sti_sleeper *sleeper;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper != self && sleeper->seen == looks && sleeper->task != NULL && !sleeper->timed &&
+            (in_circle || waits_for_held(sleeper)))
+            nudge(sleeper);
     }
-    if (stuck != NULL && !may_be_woken_from_outside(pool))
-        tell(stuck, NULL);
+}
+
+static void nudge_all_of(const stint_pool *pool, const struct sti_sleeper *self)
+{
+    struct sti_sleeper *sleeper;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper != self && sleeper->worker->pool == pool && sleeper->task != NULL && !sleeper->timed)
+            nudge(sleeper);
+    }
+}
+
+static void take_off_list(struct sti_sleeper *sleeper)
+{
+    if (!sleeper->is_listed)
+        return;
+    LIST_REMOVE(sleeper, link);
+    sleeper->is_listed = false;
+    sleeper->worker->slept = NULL;
+    atomic_fetch_sub_explicit(&listed, 1, memory_order_relaxed);
+}
+
+static enum sti_verdict look(struct sti_sleeper *sleeper)
+{
+    enum sti_verdict verdict = STI_SLEEP_ON;
+    if (!sleeper->timed && leads_to(sleeper, sleeper, true)) {
+        if (sleeper->task != NULL)
+            return STI_NEVER_ENDS;
+        nudge_seen(sleeper, true);
+        return STI_SLEEP_ON;
+    }
+    if (may_run_beyond(sleeper))
+        return STI_RUN;
+    if (all_sleep(sleeper->worker->pool))
+        verdict = look_where_all_sleep(sleeper);
+    if (verdict == STI_SLEEP_ON) {
+        leads_to(sleeper, sleeper, false);
+        nudge_seen(sleeper, false);
+    }
+    return verdict;
+}
+
+void sti_deadlock_enter(struct sti_sleeper *sleeper)
+{
+    sti_plain_mutex_lock(&lock);
+    LIST_INSERT_HEAD(&sleepers, sleeper, link);
+    sleeper->is_listed = true;
+    sleeper->worker->slept = sleeper;
+    atomic_fetch_add_explicit(&listed, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (all_sleep(sleeper->worker->pool))
+        nudge_all_of(sleeper->worker->pool, sleeper); /* what may wake them from outside has become less */
+    sti_plain_mutex_unlock(&lock);
+}
+
+/* One that is told goes off the list: one of a circle, or of those who are stuck, is enough. */
+enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
+{
+    sti_plain_mutex_lock(&lock);
+    atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
+    enum sti_verdict verdict = look(sleeper);
+    if (verdict != STI_SLEEP_ON)
+        take_off_list(sleeper);
+    sti_plain_mutex_unlock(&lock);
+    return verdict;
+}
+
+void sti_deadlock_leave(struct sti_sleeper *sleeper)
+{
+    sti_plain_mutex_lock(&lock);
+    take_off_list(sleeper);
+    sti_plain_mutex_unlock(&lock);
+}
+
+void sti_deadlock_stir(const stint_pool *pool)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!all_sleep(pool) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
+        return;
+    sti_plain_mutex_lock(&lock);
+    nudge_all_of(pool, NULL);
+    sti_plain_mutex_unlock(&lock);
+}
+
+void sti_deadlock_forget(void)
+{
+    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_unlock(&lock);
 }

@@ -7,7 +7,6 @@
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/tracing.h"
 #include "alloc/scope/subtask.h"
-#include "deadlock.h"
 #include "executor/pool/pool_state.h"
 #include "substitute.h"
 #include "worker.h"
@@ -254,10 +253,8 @@ bool sti_park_wait(struct sti_worker *worker)
     return true;
 }
 
-bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns)
+bool sti_park_await(struct sti_worker *worker, const struct sti_offer *offer, uint64_t deadline_ns)
 {
-    struct sti_worker *worker = sleeper->worker;
-    const struct sti_offer *offer = sleeper->offer;
     const struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     stint_pool *pool = worker->pool;
     _Atomic uint64_t *word = &pool->lot.awaiting[worker->index / 64];
@@ -266,8 +263,7 @@ bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns)
     atomic_thread_fence(memory_order_seq_cst);
     ask_for_forks(pool);
     sti_subtask_answer();
-    bool ready = atomic_load_explicit(&offer->state, memory_order_relaxed) == STI_OFFER_ENDED ||
-                 sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper);
+    bool ready = atomic_load_explicit(&offer->state, memory_order_relaxed) == STI_OFFER_ENDED;
     for (unsigned i = 0; i < sti_pool_slots(pool); i++)
         ready = ready || sti_split_offers(&pool->workers[i].split, group);
     if (!ready)

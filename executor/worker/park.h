@@ -64,8 +64,8 @@ struct sti_lot {
     _Atomic uint64_t awaiting[STI_SLOTS_MAX / 64]; /* workers that sleep in a join */
 };
 
+struct sti_offer;
 struct sti_worker;
-struct sti_sleeper;
 
 /* After new work was put where workers look. Any thread. */
 void sti_park_notify(stint_pool *pool);
@@ -82,9 +82,9 @@ void sti_park_wake(struct sti_worker *worker);
 /* Wake all who are parked: the pool has closed. Any thread. */
 void sti_park_notify_all(stint_pool *pool);
 
-/* Sleep in a join until what a thief has may have ended, or there may be something of its group to steal, or the
- * sleeper has been told something. False: until the deadline (STI_NEVER: none). The worker's own thread. */
-bool sti_park_await(const struct sti_sleeper *sleeper, uint64_t deadline_ns);
+/* Sleep in a join until what a thief has may have ended, or there may be something of its group to steal. False: until
+ * the deadline (STI_NEVER: none). The worker's own thread. */
+bool sti_park_await(struct sti_worker *worker, const struct sti_offer *offer, uint64_t deadline_ns);
 
 /* For substitutes (substitute.h). Place: one that sleeps is to be woken for new work from now on, as if it had parked
  * by itself; at once, if there is some that nobody looks for, or the pool has closed. Withdraw: take that back from one

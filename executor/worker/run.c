@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile;
- * stint_yield does so at once. Any thread may wait; the rest is the worker's own. */
+ * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile. Any
+ * thread may wait; the rest is the worker's own. */
 #include "run.h"
 
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
-#include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
@@ -46,9 +45,9 @@ static inline void execute(struct sti_worker *worker, sti_task *task)
 static __attribute__((noinline)) void execute_watched(struct sti_worker *worker, sti_task *task)
 {
     struct sti_overdue_entry entry;
-    sti_overdue_begin_task(&worker->pool->overdue, &entry, worker, task);
+    sti_overdue_begin_task(&entry, worker, task);
     execute(worker, task);
-    sti_overdue_end_task(&worker->pool->overdue, &entry);
+    sti_overdue_end_task(&entry);
 }
 
 static __attribute__((noinline)) void execute_observed(struct sti_worker *worker, sti_task *task)
@@ -57,7 +56,7 @@ static __attribute__((noinline)) void execute_observed(struct sti_worker *worker
     task->submitter = 0; /* its next turn, if it has one, is no submission */
     if (worker->pool->hooks != NULL)
         worker->pool->hooks->run(worker, task);
-    else if (worker->pool->overdue.after_ns == 0)
+    else if (worker->pool->options.overdue_ns == 0)
         execute(worker, task);
     else
         execute_watched(worker, task);
@@ -150,8 +149,6 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
-    if (sti_worker_is_left(worker))
-        return;
     uint64_t now = read_clock(worker);
     uint64_t used = since(stretch->begin, now);
     sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, since(worker->inner, used));
@@ -164,8 +161,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a
  * scope of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for.
  * When half the stack is in use, it is left to others: the waiter sleeps, and a substitute takes its place
- * (substitute.h). When no substitute is left either, and every thread sleeps, one of them is assigned a task
- * (deadlock.h). */
+ * (substitute.h). When no substitute is left either, and every thread sleeps, it runs it all the same (deadlock.h). */
 
 /* How often a waiter looks before it sleeps: some 5 microseconds in all, about what being woken costs. */
 #define WAIT_ROUNDS 20
@@ -173,11 +169,6 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 /* For one that runs elsewhere, and so cannot end as soon: some 50. A sleeper's processor would sleep too, and in a
  * virtual machine it takes as long to wake that. */
 #define WAIT_ROUNDS_ELSEWHERE 200
-
-/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt
- * (alloc/interrupt/hook.h), and to look whether it ever can end (deadlock.h). So this is how late an interrupt may
- * be. */
-#define SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* No task is begun with less stack than this, whatever happens. */
 #define MIN_ROOM ((size_t)64 << 10)
@@ -217,20 +208,17 @@ static bool is_below(const struct sti_worker *worker, sti_task *task)
 /* On top of what is on the stack already. */
 static void run_here(struct sti_worker *worker, sti_task *task)
 {
-    unsigned depth = worker->asleep;
-    if (depth > 0)
-        sti_substitute_interrupt_sleep(worker);
+    unsigned depth = sti_substitute_interrupt_sleep(worker);
     bool covered = sti_waking_cover();
     sti_worker_run_awaited(worker, task);
     if (covered)
         sti_waking_uncover_scopes();
-    if (depth > 0)
-        sti_substitute_resume_sleep(worker, depth);
+    sti_substitute_resume_sleep(worker, depth);
 }
 
 static void run_task(struct sti_worker *worker, sti_task *task)
 {
-    if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task))
+    if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task, false))
         run_here(worker, task);
 }
 
@@ -240,7 +228,7 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
     const struct sti_compound *compound = sti_compound_of(task);
     if (sti_task_is_resolved(task) || (compound->any && compound->count > 1) || !sti_look_enter(look))
         return;
-    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited) && !sti_worker_is_left(worker); i++) {
+    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++) {
         sti_task *member = sti_compound_member(compound, i);
         if (sti_task_is_compound(member))
             run_members(worker, awaited, member, look);
@@ -253,11 +241,12 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
 /* Run what nobody has begun yet, until the awaited task has resolved. */
 static void run_unbegun(struct sti_worker *worker, sti_task *awaited)
 {
-    struct sti_look look = { 0 };
-    if (sti_task_is_compound(awaited))
-        run_members(worker, awaited, awaited, &look);
-    else
+    if (!sti_task_is_compound(awaited)) {
         run_task(worker, awaited);
+    } else {
+        struct sti_look look = { 0 };
+        run_members(worker, awaited, awaited, &look);
+    }
 }
 
 static bool rest_until_resolved(const sti_task *task)
@@ -273,23 +262,20 @@ static bool rest_until_resolved(const sti_task *task)
 
 /* --- Sleeping ----------------------------------------------------------------------------------------------------- */
 
+static bool may_go_on(const void *arg)
+{
+    const struct sti_sleeper *sleeper = arg;
+    return sti_task_is_resolved(sleeper->task) || sti_sleeper_is_nudged(sleeper);
+}
+
 /* Until the task has resolved, or the sleeper has something else to do: 0; ETIMEDOUT; EINTR: an interrupt has come. */
 static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
-    for (;;) {
-        uint32_t value = sti_wake_word(sleeper->task);
-        if (sti_sleeper_is_told(sleeper) || sti_sleeper_is_nudged(sleeper))
-            return 0;
-        if (waking != NULL && sti_waking_has_come(waking))
-            return EINTR;
-        if (sti_wake_word_sleep(sleeper->task, value, deadline_ns))
-            return 0;
-        if (deadline_ns != STI_NEVER && sti_clock_now() >= deadline_ns)
-            return ETIMEDOUT;
-    }
+    return sti_event_await(&sleeper->task->woken, may_go_on, sleeper, waking, deadline_ns);
 }
 
-/* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK. */
+/* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK, EAGAIN; 0 with
+ * sleeper->found: it is to run that. */
 static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
     int error = 0;
@@ -299,14 +285,9 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
         verdict = sti_deadlock_look(sleeper);
         if (verdict == STI_SLEEP_ON)
             error = sleep_until(sleeper, waking, deadline_ns);
-    } while (verdict == STI_SLEEP_ON && error == 0 && sti_sleeper_is_nudged(sleeper) && !sti_sleeper_is_told(sleeper));
+    } while (verdict == STI_SLEEP_ON && error == 0 && sti_sleeper_is_nudged(sleeper));
     sti_deadlock_leave(sleeper);
-    return verdict == STI_NEVER_ENDS ? EDEADLK : error;
-}
-
-static void ring(void *task)
-{
-    sti_wake_word_change(task);
+    return verdict == STI_NEVER_ENDS ? EDEADLK : verdict == STI_GIVE_UP ? EAGAIN : error;
 }
 
 static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
@@ -315,7 +296,7 @@ static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool de
     const struct sti_waking *heard = deaf ? NULL : &waking;
     bool covered = deaf && sti_waking_cover();
     if (!deaf)
-        sti_waking_begin(&waking, ring, sleeper->task);
+        sti_waking_begin(&waking, sti_event_ring, &sleeper->task->woken);
     int error = sleeper->worker != NULL ? sleep_watchfully(sleeper, heard, deadline_ns)
                                         : sleep_until(sleeper, heard, deadline_ns);
     if (covered)
@@ -325,112 +306,62 @@ static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool de
     return error;
 }
 
-static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
+/* at_once: it counts as one that has slept for long from the start. */
+static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf, bool at_once)
 {
-    uint64_t soon = sti_deadline_after(SHORT_SLEEP_NS);
-    int error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
+    uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
+    int error = ETIMEDOUT;
+    if (!sti_continuation_expect_sleeper(sleeper->task))
+        return 0;
+    if (!at_once)
+        error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
     return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
-}
-
-/* --- Assigned tasks --- */
-
-void sti_wait_measure_room(struct sti_sleeper *sleeper)
-{
-    sleeper->has_room = has_room(sleeper->worker);
-    sleeper->has_much_room = has_much_room(sleeper->worker);
-}
-
-bool sti_wait_run_assigned(const struct sti_sleeper *sleeper, bool may_run)
-{
-    bool refused = false;
-    if (sleeper->beyond != NULL) {
-        if (may_run && sti_admission_claim_beyond(sleeper->beyond))
-            run_here(sleeper->worker, sleeper->beyond);
-        sti_task_release(sleeper->beyond);
-    }
-    if (sleeper->assigned != NULL) {
-        refused = may_run && !sti_admission_claim_awaited(sleeper->assigned);
-        if (may_run && !refused)
-            run_here(sleeper->worker, sleeper->assigned);
-        sti_task_release(sleeper->assigned);
-    }
-    return refused;
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
 
-static bool is_of_parent(struct sti_look *look, sti_task *task)
+/* False: its account has its maximum, or somebody else has begun it. */
+static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
 {
-    (void)look;
-    return sti_task_is_left_behind(task) && !sti_task_is_resolved(task);
+    bool claimed = sti_admission_claim_awaited(task, beyond);
+    if (claimed)
+        run_here(worker, task);
+    sti_task_release(task);
+    return claimed;
 }
 
-/* Nobody in this process will resolve it: before anybody sleeps. */
-static bool waits_for_parents(sti_task *task)
+/* A worker gives its place up meanwhile. 0: there may be something to run. refused: what the last sleep found could not
+ * be run; then there is nothing else to be found for a while. */
+static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf,
+                     bool *refused)
 {
-    struct sti_look look = { .is_it = is_of_parent, .every = true, .left_behind = true };
-    return !sti_task_none_is_left_behind() && sti_look_at(&look, task);
-}
-
-/* A rescue may find nothing but a task whose account lets nobody begin it now. Then the next sleep is not for rescues,
- * but counts as a long one from the start, and is short: nobody may be there to notice when the task may begin. */
-static int sleep_as_worker(struct sti_worker *worker, sti_task *task, bool deaf, bool *refused)
-{
-    if (waits_for_parents(task))
-        return EOWNERDEAD;
-    struct sti_sleeper sleeper = { .worker = worker, .task = task };
-    struct sti_sleeper *for_rescue = *refused ? NULL : &sleeper;
-    sti_wait_measure_room(&sleeper);
-    sti_substitute_fall_asleep(worker, for_rescue);
-    int error = for_rescue != NULL ? sleep_until_resolved(&sleeper, STI_NEVER, deaf)
-                                   : sleep_long(&sleeper, sti_deadline_after(STI_RETRY_NS), deaf);
-    sti_substitute_awake(worker, for_rescue);
-    if (error == ETIMEDOUT)
-        error = 0;
-    bool resolved = sti_task_is_resolved(task);
-    *refused = sti_wait_run_assigned(&sleeper, !resolved && error == 0);
-    if (resolved)
-        return 0;
-    if (sti_worker_is_left(worker))
-        return sti_task_is_resolved(task) ? 0 : EOWNERDEAD;
-    return error == 0 && sleeper.hopeless ? EAGAIN : error;
-}
-
-static int wait_in_worker(struct sti_worker *worker, sti_task *task, bool deaf)
-{
-    for (bool refused = false;;) {
-        run_unbegun(worker, task);
-        if (rest_until_resolved(task))
-            return 0;
-        int error = sleep_as_worker(worker, task, deaf, &refused);
-        if (error != 0)
-            return error;
-    }
-}
-
-static int sleep_for_a_time(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool deaf)
-{
-    if (waits_for_parents(task))
-        return EOWNERDEAD;
-    struct sti_sleeper sleeper = { .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER };
-    int error;
+    struct sti_sleeper sleeper = {
+        .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER, .may_run = may_run && has_room(worker)
+    };
+    bool is_last = worker != NULL && sti_substitute_fall_asleep(worker, 1);
+    int error = sleep_until_resolved(&sleeper, deadline_ns, deaf, is_last && !*refused);
     if (worker != NULL)
-        sti_substitute_fall_asleep(worker, NULL);
+        sti_substitute_awake(worker, 1);
+    *refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
+    return sti_task_is_resolved(task) ? 0 : error;
+}
+
+static __attribute__((noinline)) int sleep_until_it_has(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns,
+                                                        bool may_run, bool deaf)
+{
+    bool refused = false;
+    int error = 0;
     do {
-        /* Off the list nobody nudges; and what came as the last sleep ended must not end the next at once. */
-        atomic_store_explicit(&sleeper.nudged, false, memory_order_relaxed);
-        error = sleep_until_resolved(&sleeper, deadline_ns, deaf);
-    } while (error == 0 && !sti_task_is_resolved(task));
-    if (worker != NULL)
-        sti_substitute_awake(worker, NULL);
+        error = sleep_for(worker, task, deadline_ns, may_run, deaf, &refused);
+        if (error == 0 && may_run)
+            run_unbegun(worker, task);
+    } while (error == 0 && !rest_until_resolved(task));
     return error;
 }
 
 /* 0: it has to be waited for. */
 static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (sti_task_is_left_behind(task))
-        return EOWNERDEAD;
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
@@ -443,9 +374,10 @@ static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint6
     int error = refuse(worker, task);
     if (error != 0)
         return error;
-    if (may_run && worker != NULL)
-        return wait_in_worker(worker, task, deaf);
-    return rest_until_resolved(task) ? 0 : sleep_for_a_time(worker, task, deadline_ns, deaf);
+    may_run = may_run && worker != NULL;
+    if (may_run)
+        run_unbegun(worker, task);
+    return rest_until_resolved(task) ? 0 : sleep_until_it_has(worker, task, deadline_ns, may_run, deaf);
 }
 
 /* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of
@@ -465,44 +397,4 @@ int sti_wait_until(sti_task *task, uint64_t deadline_ns)
 {
     int error = wait_once(task, deadline_ns, false, false);
     return __builtin_expect(error != EINTR, 1) ? error : hear(task, deadline_ns, false);
-}
-
-/* --- stint_yield: run another task on top of the calling one. By tasks of a pool, on their workers' threads.
- *
- * What is run here is unrelated to what is below, so it must not be able to want what that has: a lock, a half-changed
- * structure. And the one below waits for it: so it is one at a time, and they do not lie on each other without
- * bound. */
-
-#define MAX_YIELDS 8
-
-static bool may_yield(const struct sti_worker *worker)
-{
-    const struct sti_thread *thread = sti_thread_metered;
-    const struct sti_frame *frame = worker != NULL ? sti_worker_frame(worker) : NULL;
-    return frame != NULL && !frame->stolen && thread != NULL && !sti_continuation_is_running() && worker->asleep == 0 &&
-           worker->yields < MAX_YIELDS && sti_deferral_of(thread->scope) == STINT_DEFERRAL_NONE &&
-           sti_worker_has_stack(worker, worker->stack_size / 2);
-}
-
-static bool run_another(struct sti_worker *worker)
-{
-    sti_task *task = sti_worker_claim_other(worker);
-    if (task == NULL)
-        return false;
-    bool covered = sti_waking_cover();
-    worker->yields++;
-    sti_worker_run(worker, task);
-    worker->yields--;
-    if (covered)
-        sti_waking_uncover_scopes();
-    sti_task_release(task);
-    return true;
-}
-
-bool stint_yield(void)
-{
-    struct sti_worker *worker = sti_worker_current();
-    bool ran = may_yield(worker) && run_another(worker);
-    stint_checkpoint();
-    return ran;
 }

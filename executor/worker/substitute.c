@@ -3,6 +3,7 @@
  * Threads of workers: what each has, substitutes, and the sleep of one that has nothing to do; see substitute.h. */
 #include "substitute.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,13 +28,6 @@ void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers,
     substitutes->max = max;
     atomic_init(&substitutes->slots, workers);
     atomic_init(&substitutes->active, workers);
-    atomic_init(&substitutes->ending, false);
-    substitutes->retired = NULL;
-    substitutes->sleepers = NULL;
-    atomic_init(&substitutes->asleep, 0);
-    atomic_init(&substitutes->substituting, 0);
-    atomic_init(&substitutes->replaced, 0);
-    atomic_init(&substitutes->unreplaced, 0);
 }
 
 void sti_substitutes_end(struct sti_substitutes *substitutes)
@@ -147,30 +141,6 @@ static void take_place(stint_pool *pool)
         retire(substitutes, parked);
 }
 
-static void put_on_list(struct sti_substitutes *substitutes, struct sti_sleeper *sleeper)
-{
-    sleeper->next = substitutes->sleepers;
-    sleeper->link = &substitutes->sleepers;
-    if (sleeper->next != NULL)
-        sleeper->next->link = &sleeper->next;
-    substitutes->sleepers = sleeper;
-}
-
-static void take_off_list(struct sti_sleeper *sleeper)
-{
-    *sleeper->link = sleeper->next;
-    if (sleeper->next != NULL)
-        sleeper->next->link = sleeper->link;
-}
-
-void sti_substitute_rescue(stint_pool *pool)
-{
-    const struct sti_substitutes *substitutes = lock(pool);
-    if (active_in(substitutes) == 0)
-        sti_rescue(pool);
-    unlock(pool);
-}
-
 /* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
 
 static bool holds_place(const struct sti_worker *worker)
@@ -178,57 +148,30 @@ static bool holds_place(const struct sti_worker *worker)
     return worker->asleep == 0 && worker->replaced == 0;
 }
 
-/* Both do nothing in the child of a fork(2) that a task made which was run in the midst of a sleep. */
-static void fall_asleep(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
+bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return;
     sti_fork_share_all(worker);
-    struct sti_substitutes *substitutes = lock(pool);
+    const struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->asleep += depth;
-    if (sleeper != NULL)
-        put_on_list(substitutes, sleeper);
-    if (active_in(substitutes) == 0)
-        sti_rescue(pool);
+    bool all_sleep = active_in(substitutes) == 0;
     unlock(pool);
     if (substitute != NULL)
         sti_park_place(substitute);
+    if (all_sleep)
+        sti_deadlock_stir(pool);
+    return all_sleep;
 }
 
-static void wake_up(struct sti_worker *worker, unsigned depth, struct sti_sleeper *sleeper)
+void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return;
     lock(pool);
     worker->asleep -= depth;
     if (holds_place(worker))
         take_place(pool);
-    if (sleeper != NULL)
-        take_off_list(sleeper);
     unlock(pool);
-}
-
-void sti_substitute_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper)
-{
-    fall_asleep(worker, 1, sleeper);
-}
-
-void sti_substitute_awake(struct sti_worker *worker, struct sti_sleeper *sleeper)
-{
-    wake_up(worker, 1, sleeper);
-}
-
-void sti_substitute_interrupt_sleep(struct sti_worker *worker)
-{
-    wake_up(worker, worker->asleep, NULL);
-}
-
-void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
-{
-    fall_asleep(worker, depth, NULL);
 }
 
 void sti_substitute_begin_no_more(stint_pool *pool)
@@ -306,7 +249,7 @@ void sti_substitute_stand_aside(struct sti_worker *worker)
 
 void sti_substitute_rouse(struct sti_worker *worker)
 {
-    if (worker->index < worker->pool->worker_count || sti_pool_is_left_behind(worker->pool))
+    if (worker->index < worker->pool->worker_count)
         return;
     struct sti_substitutes *substitutes = lock(worker->pool);
     struct sti_worker **link = &substitutes->retired;
@@ -343,6 +286,28 @@ void sti_substitute_leave(struct sti_worker *worker)
     unlock(pool);
 }
 
+/* --- Sleeping until something has come. --- */
+
+int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf)
+{
+    struct sti_worker *worker = sti_worker_current();
+    struct sti_waking waking;
+    uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
+    if (worker != NULL)
+        sti_substitute_fall_asleep(worker, 1);
+    int error = sti_event_await(event, has_come, arg, NULL, soon < deadline_ns ? soon : deadline_ns);
+    if (error == ETIMEDOUT && soon < deadline_ns && deaf) {
+        error = sti_event_await(event, has_come, arg, NULL, deadline_ns);
+    } else if (error == ETIMEDOUT && soon < deadline_ns) {
+        sti_waking_begin(&waking, sti_event_ring, event);
+        error = sti_event_await(event, has_come, arg, &waking, deadline_ns);
+        sti_waking_end(&waking);
+    }
+    if (worker != NULL)
+        sti_substitute_awake(worker, 1);
+    return error;
+}
+
 /* --- The sleep of a worker that has nothing to do; the protocol is in substitute.h. --- */
 
 #define LONG_IDLE_NS UINT64_C(100000000) /* a busy pool's workers never sleep so long */
@@ -353,30 +318,29 @@ uint32_t sti_idle_calls(const struct sti_worker *worker)
     return atomic_load_explicit(&worker->calls, memory_order_acquire);
 }
 
-static uint32_t take_asked(struct sti_worker *worker)
+static bool take_asked(struct sti_worker *worker)
 {
-    return atomic_exchange_explicit(&worker->asked, 0, memory_order_seq_cst);
+    return atomic_exchange_explicit(&worker->asked, false, memory_order_seq_cst);
 }
 
 void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
 {
     uint64_t long_idle = sti_deadline_after(LONG_IDLE_NS);
-    uint32_t round;
     atomic_store_explicit(&worker->idle, true, memory_order_relaxed);
     for (;;) {
         uint32_t value = sti_event_value(&worker->wake);
         if (sti_idle_calls(worker) != calls)
             break;
-        if ((round = take_asked(worker)) != 0) {
+        if (take_asked(worker)) {
             sti_give_back();
-            sti_give_back_answer(round);
+            sti_give_back_answer();
         } else if (!sti_event_wait(&worker->wake, value, long_idle)) {
             long_idle = sti_give_back() ? sti_deadline_after(AGAIN_NS) : STI_NEVER;
         }
     }
     atomic_store_explicit(&worker->idle, false, memory_order_seq_cst);
-    if ((round = take_asked(worker)) != 0)
-        sti_give_back_answer(round);
+    if (take_asked(worker))
+        sti_give_back_answer();
 }
 
 void sti_idle_call(struct sti_worker *worker)
@@ -385,15 +349,16 @@ void sti_idle_call(struct sti_worker *worker)
     sti_event_signal(&worker->wake);
 }
 
-void sti_idle_ask(struct sti_worker *worker, uint32_t round)
+void sti_idle_ask(struct sti_worker *worker)
 {
     if (!atomic_load_explicit(&worker->idle, memory_order_relaxed))
         return;
     sti_give_back_count();
-    atomic_store_explicit(&worker->asked, round, memory_order_seq_cst);
+    if (atomic_exchange_explicit(&worker->asked, true, memory_order_seq_cst))
+        sti_give_back_answer(); /* it had been asked already, and answers once */
     sti_event_signal(&worker->wake);
-    if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) && (round = take_asked(worker)) != 0)
-        sti_give_back_answer(round);
+    if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) && take_asked(worker))
+        sti_give_back_answer();
 }
 
 /* --- What a worker's thread has. --- */
@@ -406,44 +371,23 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
 
 static void find_stack(struct sti_worker *worker)
 {
-    pthread_attr_t attributes;
-    void *lowest;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    uintptr_t lowest = sti_stack_lowest();
+    if (lowest == 0)
         return;
-    if (pthread_attr_getstack(&attributes, &lowest, &worker->stack_size) == 0)
-        worker->stack = lowest;
-    pthread_attr_destroy(&attributes);
+    worker->stack = (void *)lowest;
+    worker->stack_size = sti_stack_highest() - lowest;
 }
 
 static void lend_place(void)
 {
     if (sti_worker_own != NULL)
-        sti_substitute_fall_asleep(sti_worker_own, NULL);
+        sti_substitute_fall_asleep(sti_worker_own, 1);
 }
 
 static void take_place_back(void)
 {
     if (sti_worker_own != NULL)
-        sti_substitute_awake(sti_worker_own, NULL);
-}
-
-/* In a signal's handler. A frame lies in that of the function that runs its task, above all that the task calls. */
-static size_t list_tasks(struct sti_ask_task *tasks, size_t max)
-{
-    size_t count = 0;
-    const struct sti_frame *frame = sti_worker_own != NULL ? sti_worker_frame(sti_worker_own) : NULL;
-    for (; frame != NULL && count < max; frame = frame->below)
-        tasks[count++] = (struct sti_ask_task){ .task = frame->stolen ? NULL : frame->task, .top = (uintptr_t)frame };
-    return count;
-}
-
-static void begin_to_answer(struct sti_worker *worker)
-{
-    struct sti_ask *ask = &worker->ask;
-    ask->stack = (uintptr_t)worker->stack;
-    ask->stack_end = worker->stack != NULL ? ask->stack + worker->stack_size : 0;
-    ask->list = list_tasks;
-    sti_ask_begin(ask);
+        sti_substitute_awake(sti_worker_own, 1);
 }
 
 void sti_worker_begin(struct sti_worker *worker)
@@ -453,9 +397,8 @@ void sti_worker_begin(struct sti_worker *worker)
     snprintf(name, sizeof name, "%s/%u", worker->pool->name, worker->index);
     name[STI_THREAD_NAME_SIZE - 1] = '\0';
     pthread_setname_np(pthread_self(), name);
+    sti_stack_begin();
     find_stack(worker);
-    sti_stack_is_workers();
-    begin_to_answer(worker);
     sti_blocking_set_lender(&lender);
     sti_worker_own = worker;
 }

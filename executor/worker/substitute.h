@@ -34,11 +34,12 @@
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
  * present task of a substitute lasts, one more may run than there are places; but none is begun meanwhile.
  *
- * active counts the threads that hold a place, those that are parked too. It, the retired substitutes and the sleepers
- * (deadlock.h) are under the lock, but for a substitute's look whether it is one too many, and whether that still
- * matters (relaxed: it looks again under the lock). The lock is held for a few instructions, but for the start of a
- * thread. slots is how many workers and substitutes there have ever been, for all who look through the workers: it
- * grows before the new one can do anything (release), and who passes a fence after that one's first push sees it.
+ * active counts the threads that hold a place, those that are parked too. It and the retired substitutes are under the
+ * lock, but for a substitute's look whether it is one too many, and whether that still matters (relaxed: it looks again
+ * under the lock), and for the look whether all sleep (deadlock.h). The lock is held for a few instructions, but for
+ * the start of a thread. slots is how many workers and substitutes there have ever been, for all who look through the
+ * workers: it grows before the new one can do anything (release), and who passes a fence after that one's first push
+ * sees it.
  *
  * The end. When the first worker leaves, nothing is queued any more, nor will be: all who are retired are woken to
  * leave too, and nobody retires after that.
@@ -49,7 +50,6 @@
 #define STI_SUBSTITUTES_MAX 1024
 
 struct sti_worker;
-struct sti_sleeper;
 
 struct sti_substitutes {
     pthread_mutex_t lock;
@@ -58,7 +58,6 @@ struct sti_substitutes {
     atomic_uint active;
     atomic_bool ending;
     struct sti_worker *retired;
-    struct sti_sleeper *sleepers;
     atomic_uint asleep; /* this and the next three to be read by anybody: workers that have given their place up in
                          * the midst of a task */
     atomic_uint substituting; /* substitutes that are not retired */
@@ -66,6 +65,7 @@ struct sti_substitutes {
     sti_counter unreplaced;   /* how often none could be had, although a place was free */
 };
 
+/* All zeros before. */
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max);
 void sti_substitutes_end(struct sti_substitutes *substitutes);
 
@@ -78,23 +78,30 @@ void sti_substitute_return(struct sti_worker *worker);
 /* From now on no thread is started, and when this returns none is being started. */
 void sti_substitute_begin_no_more(stint_pool *pool);
 
-/* Something that all of the pool's threads may be waiting for can be run now: if they do, have one of them run it
- * (deadlock.h). Any thread. */
-void sti_substitute_rescue(stint_pool *pool);
-
 /* If this is a substitute that has retired, have it look around once. Any thread. */
 void sti_substitute_rouse(struct sti_worker *worker);
 
 /* The functions below: by the worker's own thread. */
 
-/* The worker falls asleep in the midst of a task; and it is awake again. The pairs nest; the outermost counts. sleeper
- * (may be NULL) is put on the list with that. */
-void sti_substitute_fall_asleep(struct sti_worker *worker, struct sti_sleeper *sleeper);
-void sti_substitute_awake(struct sti_worker *worker, struct sti_sleeper *sleeper);
+/* The worker falls asleep in the midst of a task, so many times; and it is awake again. The pairs nest; the outermost
+ * counts. True: now all of the pool's threads sleep. */
+bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned times);
+void sti_substitute_awake(struct sti_worker *worker, unsigned times);
 
-/* It runs a task on top of one that sleeps, however deep: awake for that time. */
-void sti_substitute_interrupt_sleep(struct sti_worker *worker);
-void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth);
+/* It runs a task on top of one that may sleep: awake for that time, and then as deep asleep as before. */
+static inline unsigned sti_substitute_interrupt_sleep(struct sti_worker *worker)
+{
+    unsigned depth = worker->asleep;
+    if (depth > 0)
+        sti_substitute_awake(worker, depth);
+    return depth;
+}
+
+static inline void sti_substitute_resume_sleep(struct sti_worker *worker, unsigned depth)
+{
+    if (depth > 0)
+        sti_substitute_fall_asleep(worker, depth);
+}
 
 /* A substitute that is one too many. */
 bool sti_substitute_is_surplus(const struct sti_worker *worker);
@@ -108,19 +115,31 @@ void sti_substitute_begin(struct sti_worker *worker);
 /* The worker leaves. */
 void sti_substitute_leave(struct sti_worker *worker);
 
+/* --- Sleeping until something has come, wherever a thread may be. --- */
+
+/* What has lasted so long may last: only then does it pay to have the sleep ended by an interrupt
+ * (alloc/interrupt/hook.h), and to look whether it ever can end (deadlock.h). So this is how late an interrupt may
+ * be. */
+#define STI_SHORT_SLEEP_NS UINT64_C(10000000)
+
+/* Sleep until it has come, of which the event is signalled: 0; or until the deadline (STI_NEVER: none): ETIMEDOUT.
+ * EINTR: an interrupt of the calling task has come; to that a deaf one does not listen. A worker gives its place up
+ * meanwhile. Any thread. */
+int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf);
+
 /* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
  * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use
  * (alloc/charge/global.h); and again every 0.4 s as long as others may free what its tasks have left: only this thread
  * can give that back.
  *
  *   caller  calls + 1 (release), signal the event
- *   asker   idle? then asked = round (seq_cst), signal the event; idle (seq_cst)? no: take asked back
- *   worker  idle = true; value of the event (acquire); calls as before, and asked is 0? then wait for another value
+ *   asker   idle? then asked = true (seq_cst), signal the event; idle (seq_cst)? no: take asked back
+ *   worker  idle = true; value of the event (acquire); calls as before, and not asked? then wait for another value
  *           idle = false (seq_cst); take asked (seq_cst)
  *
  * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what was
  * stored before it. Between a worker that is called just as it is asked and the thread that asks there is a handshake
- * (alloc/base/thread.h); the one that takes asked, by an exchange, counts the worker out of the round. */
+ * (alloc/base/thread.h); the one that takes asked, by an exchange, answers for the worker. */
 
 /* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
  * thread. */
@@ -133,12 +152,12 @@ void sti_idle_sleep(struct sti_worker *worker, uint32_t calls);
 void sti_idle_call(struct sti_worker *worker);
 
 /* If it is idle, have it give back. Any thread, while its pool is there. */
-void sti_idle_ask(struct sti_worker *worker, uint32_t round);
+void sti_idle_ask(struct sti_worker *worker);
 
 /* --- A thread that becomes a worker's. By that thread. --- */
 
-/* Name it, find its stack, begin to answer for it, have somebody to lend its place to, and make it sti_worker_own.
- * Once, before all else; sti_worker_main takes it back. */
+/* Name it, find its stack, have somebody to lend its place to, and make it sti_worker_own. Once, before all else;
+ * sti_worker_main takes it back. */
 void sti_worker_begin(struct sti_worker *worker);
 
 /* Whether this much of the thread's stack is left; false on any other stack. */

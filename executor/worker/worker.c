@@ -46,42 +46,19 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
 {
     sti_deque_init(&worker->deque);
     sti_split_init(&worker->split);
-    sti_event_init(&worker->wake);
-    sti_event_init(&worker->helped);
-    atomic_init(&worker->calls, 0);
-    atomic_init(&worker->asked, 0);
-    atomic_init(&worker->idle, false);
-    atomic_init(&worker->called_ns, 0);
-    atomic_init(&worker->woken_by, 0);
-    atomic_init(&worker->woken_in, 0);
+    memset(&worker->wake, 0, sizeof *worker - offsetof(struct sti_worker, wake));
     worker->pool = pool;
-    atomic_init(&worker->running, NULL);
-    atomic_init(&worker->record, NULL);
-    memset(&worker->ask, 0, sizeof worker->ask);
-    worker->replaced = 0;
     worker->index = index;
-    worker->turn = 0;
-    worker->plain_turn = 0;
     worker->next_victim = index + 1;
     worker->random = index + 1;
-    worker->bill.fair_entry = NULL;
-    worker->clock = 0;
-    worker->inner = 0;
-    worker->yields = 0;
-    worker->buried = 0;
-    worker->stack = NULL;
-    worker->stack_size = 0;
-    worker->idled_since = 0;
-    worker->slept = NULL;
-    worker->asleep = 0;
-    worker->next_retired = NULL;
-    memset(&worker->tally, 0, sizeof *worker - offsetof(struct sti_worker, tally));
 }
 
-STI_FORK_HANDLER void sti_worker_leave_behind(void)
+STI_FORK_HANDLER void sti_worker_in_child(void)
 {
-    if (sti_worker_own != NULL)
-        sti_worker_own = NULL;
+    if (!sti_process_is_partial())
+        return;
+    sti_worker_own = NULL;
+    sti_fork_leave_worker();
 }
 
 /* --- Finding a task ----------------------------------------------------------------------------------------------- */
@@ -136,7 +113,7 @@ static void *from_others(struct sti_worker *worker)
 
 static void drop(struct sti_worker *worker, sti_task *task)
 {
-    sti_farewell_drop(worker->pool, task, sti_outcomes_of_one(&worker->tally));
+    sti_farewell_drop(worker->pool, task);
 }
 
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
@@ -235,25 +212,6 @@ static __attribute__((noinline)) sti_task *claim_by_priority(struct sti_worker *
     return task;
 }
 
-static sti_task *claim_oldest(struct sti_worker *worker)
-{
-    bool queue_first = ++worker->plain_turn % 2 == 0;
-    sti_task *task = queue_first ? claim_from(worker, from_queue) : claim_from(worker, from_deque_s_other_end);
-    if (task == NULL)
-        task = queue_first ? claim_from(worker, from_deque_s_other_end) : claim_from(worker, from_queue);
-    return task != NULL ? task : claim_from_next_other(worker);
-}
-
-sti_task *sti_worker_claim_other(struct sti_worker *worker)
-{
-    worker->turn++;
-    stint_pool *pool = worker->pool;
-    sti_task *task = sti_fair_queue_are_ready(&pool->fair_queue) ? claim_by_priority(worker) : claim_oldest(worker);
-    if (__builtin_expect(sti_queue_slots_are_wanted(&pool->queue_slots), 0))
-        sti_queue_slots_fill(pool);
-    return task;
-}
-
 static sti_task *claim_near(struct sti_worker *worker)
 {
     worker->turn++;
@@ -332,7 +290,7 @@ static void tell_application(const struct sti_worker *worker, stint_worker_fn *f
     if (function == NULL)
         return;
     sti_continuation_begin_callback();
-    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->worker_data, worker->index, NULL);
+    STI_BOUNDARY_CALLBACK(function, worker->pool->options.worker_data, worker->index, NULL);
     sti_continuation_end_callback();
 }
 
@@ -353,16 +311,16 @@ void *sti_worker_main(void *argument)
     stint_pool *pool = worker->pool;
     sti_worker_begin(worker);
     sti_child_set_masks(&pool->signals);
-    tell_application(worker, pool->worker_begins);
+    tell_application(worker, pool->options.worker_begins);
     sti_fork_begin_thread(worker);
     atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
-    sti_report_set_thread_level(pool->report_level);
+    sti_report_set_thread_level(pool->options.report);
     if (worker->index >= pool->worker_count)
         sti_substitute_begin(worker);
     struct found found;
-    while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
+    while (find(worker, &found)) {
         if (found.task != NULL) {
-            if (pool->holds_near_limit)
+            if (pool->options.hold_near_memory_limit)
                 hold_back(pool);
             sti_worker_run(worker, found.task);
             if (__builtin_expect(found.task->outcome.usage.queued_ns >= STINT_NEGLECT_NS / 100, 0))
@@ -377,15 +335,9 @@ void *sti_worker_main(void *argument)
         sti_subtask_collect();
     }
     sti_fork_end_thread();
-    sti_ask_end();
-    if (!sti_pool_is_left_behind(pool)) {
-        sti_substitute_leave(worker);
-        tell_application(worker, pool->worker_ends);
-    }
+    sti_substitute_leave(worker);
+    tell_application(worker, pool->options.worker_ends);
     sti_worker_own = NULL;
-    if (sti_pool_is_left_behind(pool))
-        return NULL;
-
     sti_shutdown_leave(pool);
     return NULL;
 }

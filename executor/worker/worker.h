@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 #include "alloc/interrupt/left_frames.h"
-#include "alloc/interrupt/signals.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
 #include "executor/fork/split.h"
@@ -29,7 +28,7 @@ struct sti_worker {
     struct sti_split split;
     _Alignas(64) sti_event wake; /* others write these; what follows is the worker's own */
     _Atomic uint32_t calls;      /* these three: substitute.h */
-    _Atomic uint32_t asked;
+    atomic_bool asked;
     atomic_bool idle;
     _Atomic uint64_t called_ns; /* when it was last told to get up, by sti_clock_now (overdue.c) */
     _Atomic uint64_t woken_by;  /* the flow of that, */
@@ -38,14 +37,12 @@ struct sti_worker {
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
-    struct sti_ask ask;                  /* what it is doing, when somebody wants to know */
     unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
     unsigned index;         /* from the pool's number of workers on: a substitute */
     unsigned turn;          /* counts the tasks it took, from wherever */
     unsigned plain_turn;    /* counts looks for plain ones */
     unsigned next_victim;   /* whose deque comes next, out of turn */
     uint32_t random;        /* never 0 */
-    unsigned yields;        /* tasks on the stack that have yielded */
     unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
     struct sti_bill bill;   /* of the plain task that it has claimed and is about to run */
     uint64_t clock;         /* the thread's processor time, when it was read a moment ago; 0: it was not */
@@ -90,18 +87,15 @@ static inline struct sti_worker *sti_worker_of(const stint_pool *pool)
     return worker != NULL && worker->pool == pool ? worker : NULL;
 }
 
-/* A task has forked, and this is the child: there the thread is no worker, and no lock of the pool's is touched. */
-static inline bool sti_worker_is_left(const struct sti_worker *worker)
-{
-    return sti_worker_own != worker;
-}
-
 static inline const struct sti_frame *sti_worker_frame(const struct sti_worker *worker)
 {
     return atomic_load_explicit(&worker->running, memory_order_relaxed);
 }
 
 /* The functions below: by the worker's own thread. */
+
+/* In the child of a fork(2): in part of a process it is no worker. */
+void sti_worker_in_child(void);
 
 /* For who steals: the pool's other workers, once each, beginning anywhere. */
 struct sti_victims {
@@ -142,9 +136,6 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task);
 
 /* Whether the task is on this thread's stack: whoever waits for it here waits for itself. */
 bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task);
-
-/* Find and claim a task for one that yields: whose turn it is, the oldest first. NULL: there is none. */
-sti_task *sti_worker_claim_other(struct sti_worker *worker);
 
 /* Run a claimed task whose entry is still in some queue. */
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task);

@@ -32,16 +32,16 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  *   time-out: then one of them is told, some ten milliseconds after the last has fallen asleep. Also in a callback,
  *   where the future has not resolved.
  * ECANCELED: the calling task, in STINT_FAIL, is to stop.
- * EOWNERDEAD: the future has not resolved, and this process was forked from that of its pool, or of the pool of one
- *   that has to resolve before.
- * EAGAIN: every thread of the pool waits, no substitute is left, and no stack has room for the awaited task; or the
- *   awaited task was delayed (delayed.h), and there is no slot for it in the queue. Try again later.
+ * EAGAIN: every thread of the pool waits, no substitute is left, nobody has begun the awaited task, and an eighth of
+ *   this thread's stack is all that is left; or the awaited task was delayed (delayed.h), and there is no slot for it
+ *   in the queue. Try again later.
  * Any thread. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* The same, for at most timeout_ns nanoseconds (0: just look). An awaited task is never run here.
  *
- * As stint_future_wait; ETIMEDOUT: it has not resolved yet, and *outcome is as it was. Any thread. */
+ * As stint_future_wait; ETIMEDOUT: it has not resolved yet, and *outcome is as it was; EAGAIN: timeout_ns is
+ * STINT_FOREVER, every thread of the pool waits, and nobody has begun the awaited task. Any thread. */
 STINT_API int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome);
 
 /* What is called when a future has resolved. The future need not have been retained: it is valid during the call, and
@@ -64,7 +64,7 @@ typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcom
  *
  * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: submit a
  * longer piece of work as a task. In it, a wait for a future that has not resolved, and a shutdown or destruction of
- * any pool, return EDEADLK. It must return (exception.h says what becomes of one that does not).
+ * any pool, return EDEADLK. It must return (stint.h).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
 STINT_API int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg);
@@ -88,14 +88,14 @@ STINT_API int stint_future_add_continuation(stint_future *future, stint_continua
  * outlives the loop takes the callback on the latter back at the end of each turn. After C++'s stop_callback, whose
  * destructor also waits; this never does.
  *
- * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned, or a
- * thread was in it that fork(2) has left behind; EINVAL: an argument is NULL, or the record was last given for another
+ * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned;
+ * EINVAL: an argument is NULL, or the record was last given for another
  * future. Any thread, also in callbacks. */
 STINT_API int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation);
 
 /* Make *all a compound future, which resolves when all of these have: Ok, with no value, if all of them are; otherwise
  * with the status, reason and error of the first in the array that is not. It does not resolve before the last one has:
- * then none of their tasks runs any more. In its usage, allocated, samples, deferred, kept and open_fds are the sums;
+ * then none of their tasks runs any more. In its usage, allocated, samples, deferred and kept are the sums;
  * peak, wall_ns and queued_ns are the greatest. With a count of 0 it is Ok at once.
  *
  * The members may be released afterwards; they may be compound futures too. stint_future_cancel of the compound cancels

@@ -9,23 +9,16 @@
 
 STINT_BEGIN_DECLS
 
-/* Which task is stopped: the one that holds the most memory, the one that started last, or the one that was about to
- * allocate when the limit was found to be passed. */
-typedef enum stint_victim {
-    STINT_VICTIM_LARGEST = 0, /* the default */
-    STINT_VICTIM_NEWEST,
-    STINT_VICTIM_SELF,
-} stint_victim;
-
 /* Limit the process's resident memory to so many bytes, as the kernel counts it: shared pages and the program's own
- * count too. 0: no limit. Threads that run tasks compare, each at once and whenever its tasks have allocated a 256th of
- * the limit (at least 256 KiB, at most 4 MiB). So it can be passed by that much for each such thread, by large blocks
- * that are filled later, and by what the others allocate until the victim has ended.
+ * count too. 0: no limit. It is compared at once, and from then on every 10 ms while tasks allocate; close to the limit
+ * as often as it takes to fill what is left, but not more often than every 0.1 ms. So it can be passed by what threads
+ * fill in that time, by large blocks that are filled later, and by what the others allocate until the victim has ended.
  *
  * Before a task is stopped, free memory of the thread that looks and of idle workers is given back to the system, which
- * may be enough. The victim ends as STINT_ERROR with STINT_REASON_GLOBAL_MEMORY_LIMIT, and its memory is then given
- * back to the system. While a victim is on its way out, or memory is being given back, no other victim is chosen: for a
- * tenth of a second, or for a whole second unless the process grows by a 64th of the limit meanwhile.
+ * may be enough. Otherwise the task that holds the most memory ends as STINT_ERROR with
+ * STINT_REASON_GLOBAL_MEMORY_LIMIT, and its memory is then given back to the system. While a victim is on its way out,
+ * or memory is being given back, no other victim is chosen: for a tenth of a second, or for a whole second unless the
+ * process grows by a 64th of the limit meanwhile.
  *
  * From the first limit on, the library keeps a descriptor of /proc/self/statm open, closed on exec, so that it can read
  * the size when descriptors have run out. A program may close it with others: another one is opened. Where none can be
@@ -36,15 +29,12 @@ STINT_API int stint_global_set_memory_limit(size_t bytes);
 
 /* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
  * minimum of memory.high and 15/16 of memory.max, or in version 1 of 15/16 of memory.limit_in_bytes, over the group and
- * all groups above it that can be seen; no limit if they set none. Read once, in the call. The memory of other
- * processes in the group does not count: where there are several, give each a number of its own. */
+ * all groups above it that can be seen below /sys/fs/cgroup; no limit if they set none. Read once, in the call. The
+ * memory of other processes in the group does not count: where there are several, give each a number of its own. */
 #define STINT_MEMORY_LIMIT_OF_CGROUP SIZE_MAX
 
 /* The present limit in bytes; 0: none. Any thread. */
 STINT_API size_t stint_global_memory_limit(void);
-
-/* Choose victims in this way from now on, in the whole process. 0; EINVAL: no known value. Any thread. */
-STINT_API int stint_global_set_victim(stint_victim victim);
 
 /* A task has been chosen. */
 typedef struct stint_global_event {

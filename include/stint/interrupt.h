@@ -8,23 +8,24 @@
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
  * task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex or for the end of another
- * pool; in one with threads of its own (stint_threads, task.h) also in a wait for a condition or a semaphore. (A
- * preemptible task, and one that has come to the end of its stack, may be stopped at any instruction where the
+ * pool. (A preemptible task, and one that has come to the end of its worker's stack, may be stopped at any instruction
+ * where the
  * following allows it: task.h.) It is never delivered
  *   - while masked;
- *   - in an allocation that libc or the dynamic loader makes for itself, nor with a frame of a protected module between
- *     here and the scope: libc (a comparator under qsort), the loader (a constructor under dlopen), the C++ runtime,
- *     that of OpenMP (a parallel region), and what stint_module_protect adds;
- *   - while the task's code holds a mutex, rwlock, spinlock (pthread's, C11's, C++'s), a semaphore that began above 0
- *     or a locked FILE that it took in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop
- *     (in C without -fexceptions; elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, in what
- *     makes a thread's variables at their first use (on x86-64: docs/cpp.md), or in a catch block;
+ *   - with a frame between here and the scope of code that may not be left in its midst. The program itself may, what
+ *     stint_module_allow names, and some libraries of which it is known (docs/escapes.md); others not: libc (a
+ *     comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that of OpenMP (a parallel
+ *     region), any other library, and code that was generated;
+ *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took
+ *     in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions;
+ *     elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, or in a catch block;
  *   - while a C++ exception is on its way to one.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
  * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
- * a rollback leaves libc whole; handles of libc that the task left open (a FILE, a DIR, a regex_t) are closed at a
- * rollback, unless a variable points to them (docs/recovering.md). Locks made by hand are not seen: mask them. */
+ * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
+ * variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and thread_local variables that
+ * are being made are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
 
@@ -63,19 +64,32 @@ typedef enum stint_deferral {
     STINT_DEFERRAL_ONCE,     /* the end of pthread_once, call_once, or a pthread_cleanup_push */
     STINT_DEFERRAL_STATIC,   /* the end of a C++ static initialiser */
     STINT_DEFERRAL_CATCH,    /* the end of a catch block */
-    STINT_DEFERRAL_FRAME,    /* the return of libc's code, the loader's, or a protected module's */
+    STINT_DEFERRAL_FRAME,    /* the return of code that may not be left: libc's, or that of a library not allowed */
 } stint_deferral;
 
 /* "none", "mask", "lock", "throw", "once", "static", "catch", "frame"; "unknown" for any other value. Static strings;
  * any thread. */
 STINT_API const char *stint_deferral_name(stint_deferral deferral);
 
-/* Protect a module by name, as libc is protected: no interrupt jumps over a frame of its code. "libssl" means any file
- * called libssl, libssl.* or libssl-*, loaded now or later. For the whole process, and as long as that lives. name is
- * copied.
+/* Protect a module by name, as libc is protected: no interrupt leaves a function of it in its midst, whatever
+ * stint_module_allow says. "libssl" means any file called libssl, libssl.* or libssl-*, loaded now or later. For the
+ * whole process, and as long as that lives. name is copied.
  *
- * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash; ENOMEM. Any thread. */
+ * 0, also when it was protected already; EINVAL: name is NULL, empty, or has a slash or a '*'; ENOMEM. Any thread. */
 STINT_API int stint_module_protect(const char *name);
+
+/* Say of a module by name that its functions may be left in their midst, as the program's own are: by a jump, by an
+ * unwind, and in a preemptible task at any instruction. "libfoo" means any file called libfoo, libfoo.* or libfoo-*,
+ * loaded now or later; "libfoo*" any whose name begins so; and "*" trusts every module but those that are never left:
+ * libc, the loader, the C++ runtime, OpenMP's, mimalloc, Concurrency Kit, and what stint_module_protect has named. Name
+ * what you have written yourself, or have tried: a function that is left never returns, so whatever its library had
+ * half done stays so, but for locks of pthread's and C11's, a once, and static initialisers, for which an interrupt
+ * waits. The variable STINT_ALLOW, read at the start, does the same with names between colons. For the whole process,
+ * and as long as that lives. name is copied.
+ *
+ * 0; EINVAL: name is NULL, empty, or has a slash, or a '*' that is not its end; EPERM: it is one that is never left;
+ * ENOMEM. Any thread. */
+STINT_API int stint_module_allow(const char *name);
 
 /* Let what a module allocates be the process's, whatever task it runs in: for libraries that keep blocks in caches and
  * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches

@@ -281,21 +281,6 @@ class Options
         options_.preemptible = on;
         return *this;
     }
-    Options &owns_descriptors(bool on = true) noexcept
-    {
-        options_.owns_descriptors = on;
-        return *this;
-    }
-    Options &threads(stint_threads threads) noexcept
-    {
-        options_.threads = threads;
-        return *this;
-    }
-    Options &audit_fds(bool on = true) noexcept
-    {
-        options_.audit_fds = on;
-        return *this;
-    }
     Options &priority(stint_priority priority) noexcept
     {
         options_.priority = priority;

@@ -63,8 +63,7 @@ typedef struct stint_pool_options {
      * left, takes its worker's place until it ends, so the pool keeps its width. And on_overdue (may be NULL) is called
      * with a report and overdue_arg, once for the task, on a thread that the pool has for such calls. It must not block
      * for long, as other reports and the callbacks of expired tasks wait behind it; it may do what a callback of
-     * stint_future_then may. The task's thread finds out where it is in a signal handler (SIGRTMAX - 3): a poll or
-     * nanosleep that it was in returns EINTR. 0: no task is overdue, and this costs nothing. */
+     * stint_future_then may. 0: no task is overdue, and this costs nothing. */
     uint64_t overdue_ns;
     stint_overdue_fn *on_overdue;
     void *overdue_arg;
@@ -80,8 +79,8 @@ typedef struct stint_pool_options {
 
     /* Bytes of stack of each worker and each substitute; 0: the system's default (ulimit -s as a rule). Rounded up to
      * whole pages. EINVAL: less than 64 KiB, or than what the system has for its least (PTHREAD_STACK_MIN). A task that
-     * uses up what its frames leave of it ends with STINT_REASON_STACK (task.h); below it lie 256 KiB and a guard of 1
-     * MiB that take up addresses only. */
+     * uses up what its frames leave of it ends with STINT_REASON_STACK, where it may be left (task.h); below it lie 128
+     * KiB that take up addresses only. */
     size_t stack_size;
 } stint_pool_options;
 
@@ -122,7 +121,6 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
  * EDQUOT: the account, or one above it, has its maximum of waiting tasks (nothing was queued).
  * ESHUTDOWN: the pool is being shut down.
  * ENOMEM.
- * EOWNERDEAD: this process was forked from the pool's.
  * Any thread, also in tasks and callbacks. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
@@ -137,18 +135,6 @@ STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stin
  * callback. Any thread. */
 STINT_API int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                                 uint64_t timeout_ns, stint_future **future);
-
-/* Between the steps of a long task, offer the worker to one other task that waits in the same pool. If there is one
- * that may begin, the oldest of them runs right here, on top of the calling task, in a scope of its own that charges
- * the caller nothing. Then, and in any case, this is a sample point (stint_checkpoint).
- *
- * No task is run in a stolen subtask; while the task is masked or holds a lock (interrupt.h), which the other one might
- * want; and when 8 tasks that have yielded lie on this thread's stack, or half of the stack is in use: so what a yield
- * needs of the stack is bounded. The caller goes on when the other task has ended, however long that takes; its
- * deadline goes on meanwhile, its processor time does not. The other task may not wait for the caller: it gets EDEADLK.
- *
- * Returns whether a task was run; false outside of a pool's tasks. Any thread. */
-STINT_API bool stint_yield(void);
 
 typedef enum stint_shutdown {
     STINT_SHUTDOWN_DRAIN = 0, /* accept nothing more, run what is queued to its end */
@@ -170,7 +156,6 @@ typedef enum stint_shutdown {
  * ETIMEDOUT: workers are still running, and the shutdown goes on.
  * ECANCELED: the shutdown goes on, but the calling task, in STINT_FAIL, is to stop (in the other modes its interrupt is
  *   delivered here).
- * EOWNERDEAD: this process was forked from the pool's.
  * Any thread that is not one of the pool's. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
 
@@ -178,8 +163,7 @@ STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t
  * until they are released. No other call on the pool may be under way or follow.
  *
  * 0, also for NULL; EDEADLK: called in a task of this pool, or in a callback (nothing was done); ECANCELED: as
- * stint_pool_shutdown (the pool is not freed); EOWNERDEAD: this process was forked from the pool's (nothing was done,
- * and nothing has to be). Any thread that is not one of the pool's. */
+ * stint_pool_shutdown (the pool is not freed). Any thread that is not one of the pool's. */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 
 /* The same, but wait for the workers no longer than timeout_ns nanoseconds. If tasks still run then, which nothing has
@@ -189,7 +173,7 @@ STINT_API int stint_pool_destroy(stint_pool *pool);
  * NULL) is how many workers still run a task.
  *
  * 0, also for NULL: all have ended, and the pool is freed; ETIMEDOUT: it is left to them, and no call on it may follow;
- * EDEADLK, ECANCELED and EOWNERDEAD: as stint_pool_destroy. Any thread that is not one of the pool's. */
+ * EDEADLK and ECANCELED: as stint_pool_destroy. Any thread that is not one of the pool's. */
 STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left);
 
 /* How many workers the pool has; 0 for NULL. Any thread. */

@@ -16,9 +16,9 @@
  *   kept    the variables that held blocks of its back from the rollback (roots.h)
  *
  * Taken down are addresses and numbers, at the moment of the stop: for STINT_REPORT_STACK in some 20 microseconds, for
- * STINT_REPORT_HEAP in up to a millisecond more (stint_reports_set_search_time), and as much again for each GiB of
- * small blocks. Nothing of it lies in the task's heap or is charged to it. A task that ends Ok costs a clock's reading
- * whenever its memory is measured, and nothing else. Names are looked up when the report is written.
+ * STINT_REPORT_HEAP in up to a millisecond more, and as much again for each GiB of small blocks. Nothing of it lies in
+ * the task's heap or is charged to it. A task that ends Ok costs a clock's reading whenever its memory is measured, and
+ * nothing else. Names are looked up when the report is written.
  *
  * Why a report: a post-mortem in place of a core file, taken in the process that goes on, at the one moment when the
  * heap of the task is all there and nobody works in it. The search for lost blocks is that of a conservative collector
@@ -74,11 +74,6 @@ STINT_API stint_report *stint_report_retain(stint_report *report);
 
 /* Give one back; the last one frees it. NULL does nothing. Any thread. */
 STINT_API void stint_report_release(stint_report *report);
-
-/* How long the search for lost blocks may take of each report, in nanoseconds: 400,000 unless set; 0: none is made.
- * When it has not come to its end by then, the report says so. 64 MiB take some 30 ms. For the whole process. Any
- * thread. */
-STINT_API void stint_reports_set_search_time(uint64_t nanoseconds);
 
 STINT_END_DECLS
 

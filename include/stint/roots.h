@@ -46,14 +46,14 @@ typedef struct stint_root {
     const char *task;    /* stint_options.name of the task; may be NULL */
     size_t kept;         /* bytes in the blocks of its heap that are kept, by this root and others */
     size_t kept_in_all;  /* stint_roots_kept_bytes, with these */
-    bool too_much;       /* that is more than stint_roots_set_kept_limit allows */
+    bool too_much;       /* that is more than 64 MiB */
 } stint_root;
 
 /* Told of one root; see stint_roots_set_report. */
 typedef void stint_root_report_fn(const stint_root *root, void *arg);
 
-/* Be told of every root that keeps blocks: once for each root (of the first 256), again when more is kept than the
- * limit allows, and whenever that has doubled since the last report. report is called on the thread of the task, after
+/* Be told of every root that keeps blocks: once for each root (of the first 256), again when more than 64 MiB are kept,
+ * and whenever that has doubled since the last report. report is called on the thread of the task, after
  * it, outside its scope; it may allocate, and may not run a scope. NULL: nothing is reported. There is one for the
  * whole process. Any thread. */
 STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
@@ -62,14 +62,10 @@ STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
  * at once the others count for good. Any thread. */
 STINT_API size_t stint_roots_kept_bytes(void);
 
-/* How many bytes may be kept before the report says that it is too much: 64 MiB unless set. Nothing is refused beyond
- * it. Any thread. */
-STINT_API void stint_roots_set_kept_limit(size_t bytes);
-
 /* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose.
- * They are charged to the allocation limit and not to the memory limit. Interrupts are deferred; the end of the
- * outermost pair is a sample point. Nests. A thread that is started there is the process's, whatever
- * stint_options.threads says. Any thread: of its innermost scope; outside of scopes they do nothing. */
+ * Nor does a rollback undo what is opened then, or set of the thread (docs/recovering.md). The blocks are charged to
+ * the allocation limit and not to the memory limit. Interrupts are deferred; the end of the outermost pair is a sample
+ * point. Nests. Any thread: of its innermost scope; outside of scopes they do nothing. */
 STINT_API void stint_keep_begin(void);
 STINT_API void stint_keep_end(void);
 

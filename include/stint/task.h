@@ -36,7 +36,7 @@ typedef struct stint_budget {
     size_t memory;
 
     /* Nanoseconds that it may take, from the submission or from the call of stint_run. Checked in stint_checkpoint and
-     * at sample points: at the latest every 16 KiB that are allocated (every 128 KiB while that takes less than
+     * at sample points: at the latest every 16 KiB that are allocated (every 112 KiB while that takes less than
      * milliseconds), and at the first allocation after the time has come. */
     uint64_t wall_ns;
 
@@ -83,30 +83,6 @@ typedef enum stint_report_level {
     STINT_REPORT_HEAP,     /* and what its memory was made of */
 } stint_report_level;
 
-/* What becomes of the threads that a task starts: by pthread_create or thrd_create, or by what comes to those
- * (std::thread, libgomp, the workers of libzstd). Not by itself means a thread that code starts between
- * stint_keep_begin and stint_keep_end (roots.h), that a module does which stint_module_keep has named, or that this
- * library starts: it is the process's, whatever the option says. Scopes inside the task are bound by the strictest that
- * one around them says. The idea of the second is that of nurseries (Smith 2018) and of Java's StructuredTaskScope: no
- * thread outlives what has started it. docs/escapes.md tells all about it. */
-typedef enum stint_threads {
-    /* They are nothing to the task: not charged, not stopped, and not waited for. */
-    STINT_THREADS_FREE = 0,
-
-    /* They are the task's, as subtasks on other threads are: what they allocate and map is charged to its budget and
-     * rolled back or committed with it, an interrupt of it ends them, and it does not end before they have. One that
-     * throws, or passes a limit, ends the task. Each is charged 64 KiB for what libc and the system have for it. A
-     * thread that is interrupted ends as if it were cancelled: who joins it gets PTHREAD_CANCELED. In STINT_JUMP and
-     * STINT_UNWIND the waits for conditions and semaphores of all the task's threads are places for an interrupt, which
-     * is a jump there. Where the task ends other than Ok, its threads cannot be joined any more. pthread_create returns
-     * EAGAIN where the budget has no room for a thread, and in a stint_run inside of a task or of another stint_run. */
-    STINT_THREADS_CHARGED,
-
-    /* There are none: pthread_create returns EAGAIN. Only the threads of libgomp, which would end the process for that,
-     * are charged. */
-    STINT_THREADS_REFUSED,
-} stint_threads;
-
 /* How to run one task. Made by STINT_OPTIONS_INIT, or with .size = sizeof(stint_options): one that was only zeroed is
  * refused with EINVAL. It can grow: stint.h. */
 typedef struct stint_options {
@@ -136,12 +112,6 @@ typedef struct stint_options {
     /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */
     stint_account *account;
 
-    /* Count and report the descriptors that it leaves open when it is rolled back (fd.h). */
-    bool audit_fds;
-
-    /* Close those that it opened itself and did not close when it is rolled back (fd.h). */
-    bool owns_descriptors;
-
     /* For stint_submit and its like; stint_run ignores it. */
     stint_priority priority;
 
@@ -157,10 +127,6 @@ typedef struct stint_options {
     /* Roll back its memory also if it ends Ok: for tasks that leave nothing of use, and then need not free it. The
      * value is passed on as it is, and must not point to memory of the task's. */
     bool discard;
-
-    /* What becomes of the threads that it starts: free unless set. Without the overrides (-Doverrides=false) nothing
-     * else can be had: ENOTSUP. */
-    stint_threads threads;
 
     /* What belongs to its request (context.h); NULL: the context of the task that submits or runs it, if that has one.
      * Retained while the task is unresolved. */
@@ -205,21 +171,28 @@ typedef enum stint_reason {
     STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
-    STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
-    STINT_REASON_STACK,               /* it had used up the stack of its thread (below): STINT_ERROR */
+    STINT_REASON_EXCEPTION,           /* a C++ function threw (stint.hpp): STINT_ERROR */
+    STINT_REASON_STACK,               /* it had used up the stack of its worker (below): STINT_ERROR */
     STINT_REASON_CRASH,               /* walled (wall.h): its process was ended by a fault or an abort: STINT_ERROR */
     STINT_REASON_EXIT,                /* walled: its code ended its process by exit: STINT_ERROR */
     STINT_REASON_KILLED,              /* walled: somebody else, such as the kernel, killed its process: STINT_ERROR */
     STINT_REASON_BROKEN,              /* walled: its process has said what cannot be true: STINT_ERROR */
 } stint_reason;
 
-/* The stack. A task that uses up what there is of its thread's stack ends like one that passes a limit of its budget,
- * instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible task do,
- * or else at the next place that they allow, for which there is a reserve. If it uses that up too (masked, or with a
- * lock held, or inside a library that is protected), the program's own handler of SIGSEGV gets the fault; so it does
- * with all other faults. Of nested scopes the innermost one ends that began above the middle of the stack.
- * docs/escapes.md tells all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of
- * HotSpot's stacks. */
+/* The stack. A task of a pool that uses up what there is of its worker's stack ends like one that passes a limit of its
+ * budget, instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible
+ * task do, or else at the next sample point, for which there are 64 KiB more. If it uses those up too and still may not
+ * be left (masked, or with a lock held, or inside a library that is not left), the fault is the program's, as all other
+ * faults are, and as the end of any other thread's stack is. Of nested scopes the innermost one ends that began above
+ * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/escapes.md tells
+ * all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks. */
+
+/* Threads. A thread that a task starts, by itself or by a library, is not the task's. What the thread allocates is the
+ * process's: it is charged to nobody, stays when the task is rolled back, and no interrupt comes to the thread; nobody
+ * waits for its end. A stint_run on the thread is a scope of its own. So the thread must not use the task's memory any
+ * more when the task has ended without success: a task that starts threads joins them before its function returns, and
+ * pushes a guard that stops and joins them when an interrupt comes. What is to be charged to the task, and to end with
+ * it, is a subtask (fork.h), or a thread behind a wall (wall.h), where all threads of the child end with its task. */
 
 /* What was measured. This struct and the next one stay as they are; what is measured later gets a call of its own. */
 typedef struct stint_usage {
@@ -229,7 +202,6 @@ typedef struct stint_usage {
     uint64_t samples;   /* times the meter left its fast path */
     uint64_t deferred;  /* sample points at which a due interrupt had to wait */
     uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
-    uint64_t open_fds;  /* descriptors that an audited task left open when it was rolled back: fd.h */
     uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
@@ -247,8 +219,8 @@ typedef struct stint_outcome {
 
     /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes and the
      * stack ENOMEM; for the account and the tracker EDQUOT; for a deadline, before or after the start, and for
-     * processor time ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not; of a walled task for a
-     * crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
+     * processor time ETIMEDOUT; for an exception the code of a std::system_error, ENOMEM if it is std::bad_alloc, and
+     * otherwise -1; of a walled task for a crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -271,24 +243,24 @@ typedef struct stint_outcome {
  * than what they have left, and its memory is committed into the scope around it. When a scope around it is
  * interrupted, this one ends with it and, in STINT_JUMP, the call does not return. The end is a sample point.
  *
- * The function must leave by returning or, in C++, by an exception, and must have ended what it began (guards, hooks,
- * masks, stint_keep_begin, forks): otherwise it has failed, with EINVAL.
+ * The function must leave by returning (stint.h), and must have ended what it began (guards, hooks, masks,
+ * stint_keep_begin, forks): otherwise it has failed, with EINVAL.
  *
- * When a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back,
- * its guards run, and *outcome is not filled; a longjmp does so only where the library overrides it
- * (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be left like that: it fails,
- * with EINVAL, and the worker goes on. But do not jump to a landing on another thread's stack, which cannot be told
+ * When a longjmp or setcontext leaves it, it is rolled back, its guards run, and *outcome is not filled; but only where
+ * the library overrides it (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be
+ * left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in it (pthread_exit,
+ * pthread_cancel), it is rolled back as well, but of its guards only those run whose frames are unwound (guard.h). Do
+ * not jump to a landing on another thread's stack, which cannot be told
  * from a switch of stacks (docs/debugging.md).
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.
- * EINVAL: fn or outcome is NULL, or on_interrupt, priority, threads, report or flags is no known value, or sample_rate
+ * EINVAL: fn or outcome is NULL, or on_interrupt, priority, report or flags is no known value, or sample_rate
  *   is not from 0 to 1, or the options have no size, as they were made without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
- * ENOMEM: there is no memory for this thread's record, or what is left of its stack is too little.
+ * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
- *   that the loader found is not one that this library was compiled for (stint_backend_version); or threads is set, and
- *   the library was built without its overrides.
+ *   that the loader found is not one that this library was compiled for (stint_backend_version).
  * EAGAIN: the thread that watches preemptible tasks could not be started.
  * EBUSY: the account has its maximum of running tasks.
  * Any thread; any number at once. */
@@ -300,9 +272,9 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
  *     return stint_fail(EBADMSG, text, strlen(text) + 1);
  *
  * size bytes from payload are copied into memory of the process's, and are in the outcome if the task ends with
- * STINT_REASON_FAILED; a later call replaces the copy. They are charged to the task, the innermost scope of the calling
- * thread; in a subtask on another thread, and outside a scope, nothing is copied. payload may be NULL when size is 0:
- * then an earlier copy is dropped.
+ * STINT_REASON_FAILED or STINT_REASON_EXCEPTION; a later call replaces the copy. They are charged to the task, the
+ * innermost scope of the calling thread; in a subtask on another thread, and outside a scope, nothing is copied.
+ * payload may be NULL when size is 0: then an earlier copy is dropped.
  *
  * Returns error, whatever becomes of the copy: if there is no memory for it, or the budget does not allow it, the
  * outcome has no payload. Any thread. */
@@ -311,7 +283,7 @@ STINT_API int stint_fail(int error, const void *payload, size_t size);
 /* What the innermost scope of the calling thread has used so far, and what is left to it of its own limits and those of
  * the scopes around it; in a task's function, in what it forks, and in what that calls. Either may be NULL, and is then
  * not measured. Reads the clock, and walks the task's heap for used->peak and left->memory: some microseconds. In
- * *used, kept, open_fds and committed are 0. Of a task that forks, the numbers are what is known on this thread: what
+ * *used, kept and committed are 0. Of a task that forks, the numbers are what is known on this thread: what
  * other threads have charged lately may be missing, and up to a grant of 64 KiB for each may count already.
  *
  * In *left, UINT64_MAX or SIZE_MAX: no such limit. left->wall_ns and left->run_ns are both the time until the earlier

@@ -184,14 +184,14 @@ static const struct taker {
     size_t first; /* of release 0.1.0: never to be changed when that is out */
     unsigned calls;
 } takers[] = {
-    { run_it, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it_and_wait, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it_at, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it_every_hour, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it_next, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it_to_a_serial_queue, &limited_options, LESS(stint_options, completions), 144, 1 },
-    { submit_it_to_a_group, &limited_options, LESS(stint_options, completions), 144, 1 },
+    { run_it, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it_and_wait, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it_at, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it_every_hour, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it_next, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it_to_a_serial_queue, &limited_options, LESS(stint_options, completions), 136, 1 },
+    { submit_it_to_a_group, &limited_options, LESS(stint_options, completions), 136, 1 },
     { make_a_pool, &three_workers, LESS(stint_pool_options, worker_begins), 104, 0 },
     { make_an_account, &limits, LESS(stint_account_limits, weight), 56, 0 },
     { set_limits, &limits, LESS(stint_account_limits, weight), 56, 0 },

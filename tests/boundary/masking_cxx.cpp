@@ -65,37 +65,6 @@ void lose_the_cache_of_a_facet(const void *)
     std::locale::global(before);
 }
 
-/* Each thread makes its own at its first use there. */
-struct made_for_a_thread {
-    int magic = 0;
-    void *block = nullptr;
-    made_for_a_thread()
-    {
-        if (masking_token != nullptr)
-            trip();
-        block = masking_keep(malloc(1024));
-        magic = 42;
-    }
-    ~made_for_a_thread()
-    {
-        free(block);
-    }
-};
-
-thread_local made_for_a_thread of_this_thread;
-
-void use_of_this_thread(const void *)
-{
-    masking_keep(&of_this_thread);
-}
-
-void jump_out_of_a_thread_local_constructor(const void *)
-{
-    stint_outcome outcome = run_tripped(STINT_JUMP, use_of_this_thread, nullptr);
-    REQUIRE(!masking_rule_on || outcome.usage.deferred > 0);
-    CHECK(of_this_thread.magic == 42);
-}
-
 /* An initialiser that throws gives its guard back, and runs again. */
 
 int attempts;
@@ -193,10 +162,6 @@ int main(int argc, char **argv)
 {
     static struct masking_case cases[] = {
         { "a jump out of a static initialiser", STI_RULE_STATIC, HANGS, jump_out_of_a_static_initialiser, nullptr },
-#ifdef __x86_64__
-        { "a jump out of a thread_local constructor", STI_RULE_THREAD_INIT, CHECK_FAILS,
-          jump_out_of_a_thread_local_constructor, nullptr },
-#endif
         { "the cache of a facet", STI_RULE_CXX_CACHES, CHECK_FAILS | CRASHES, lose_the_cache_of_a_facet, nullptr },
         { "a jump out of a catch block", STI_RULE_CATCH, CHECK_FAILS, jump_out_of_a_catch_block, nullptr },
         { "a jump past an exception on its way", STI_RULE_THROW, CHECK_FAILS, jump_past_an_exception_on_its_way,

@@ -4,10 +4,7 @@
  * while it runs a once. */
 #include "masking.h"
 
-#include <semaphore.h>
-
 #include <errno.h>
-#include <semaphore.h>
 #include <threads.h>
 #include <time.h>
 
@@ -204,36 +201,7 @@ static void end_a_scope_in_a_once(const void *is_c)
     CHECK(made_once != NULL);
 }
 
-static sem_t semaphore;
-
-static void init_semaphore(void)
-{
-    static bool is_made;
-    if (!is_made)
-        REQUIRE(sem_init(&semaphore, 0, 1) == 0);
-    is_made = true;
-}
-
-static int semaphore_wait(void)
-{
-    init_semaphore();
-    return sem_wait(&semaphore);
-}
-
-static int semaphore_trywait(void)
-{
-    init_semaphore();
-    return sem_trywait(&semaphore);
-}
-
-static int semaphore_post(void)
-{
-    return sem_post(&semaphore);
-}
-
 static const struct lock locks[] = {
-    { "a jump with a semaphore held by wait", semaphore_wait, semaphore_post, semaphore_trywait },
-    { "a jump with a semaphore held by trywait", semaphore_trywait, semaphore_post, semaphore_trywait },
     { "a jump with a mutex held", mutex_lock, mutex_unlock, mutex_trylock },
     { "a jump with a mutex held by trylock", mutex_trylock, mutex_unlock, mutex_trylock },
     { "a jump with a mutex held by timedlock", mutex_timedlock, mutex_unlock, mutex_trylock },
@@ -265,9 +233,7 @@ int main(int argc, char **argv)
 {
     struct masking_case cases[LOCKS + 2];
     for (size_t i = 0; i < LOCKS; i++)
-        cases[i] = (struct masking_case){ locks[i].name,
-                                          locks[i].release == semaphore_post ? STI_RULE_SEMAPHORE : STI_RULE_LOCK,
-                                          CHECK_FAILS, jump_with_a_lock_held, &locks[i] };
+        cases[i] = (struct masking_case){ locks[i].name, STI_RULE_LOCK, CHECK_FAILS, jump_with_a_lock_held, &locks[i] };
     cases[LOCKS] = (struct masking_case){ "a scope ended in pthread_once", STI_RULE_ONCE, CHECK_FAILS,
                                           end_a_scope_in_a_once, NULL };
     cases[LOCKS + 1] =

@@ -5,7 +5,6 @@
  * thread. */
 #include "masking.h"
 
-#include <argz.h>
 #include <dlfcn.h>
 #include <spawn.h>
 #ifdef HAVE_LIBXML2
@@ -172,22 +171,6 @@ static void leave_streams_open(const void *detail)
     CHECK(lowest < 40);
 }
 
-static void have_libc_allocate(const void *detail)
-{
-    static char text[1 << 20];
-    char *argz = NULL;
-    size_t length = 0;
-    (void)detail;
-    memset(text, 'x', sizeof text - 1);
-    REQUIRE(argz_create_sep(text, ':', &argz, &length) == 0);
-    trip();
-}
-
-static void lose_what_libc_hands_over(const void *detail)
-{
-    check_nothing_is_left(have_libc_allocate, detail);
-}
-
 /* --- What a task holds, and what it changes of its thread --- */
 
 static int released;
@@ -286,7 +269,6 @@ int main(int argc, char **argv)
     static struct masking_case cases[] = {
         { "a stream into a task's block", STI_RULE_HANDLE, CHECK_FAILS | CRASHES, write_into_another_s_block, NULL },
         { "streams left open", STI_RULE_HANDLE, CHECK_FAILS, leave_streams_open, NULL },
-        { "a block that libc made for the task", STI_RULE_HANDED_OVER, CHECK_FAILS, lose_what_libc_hands_over, NULL },
         { "a jump past a cleanup handler", STI_RULE_CLEANUP, CHECK_FAILS, jump_past_a_cleanup_handler, NULL },
         { "a signal left blocked", STI_RULE_THREAD_STATE, CHECK_FAILS, leave_a_signal_blocked, NULL },
         { "children with signals blocked", STI_RULE_CHILD_MASK, CHECK_FAILS, start_children_with_signals_blocked,

@@ -4,24 +4,13 @@
  * back, so that frames of libc lie on the stack. Descriptors that stay open and memory that grows tell of each. */
 #include "library.h"
 
-#include <argz.h>
 #include <dirent.h>
-#include <iconv.h>
 #include <regex.h>
-#include <search.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define NUMBERS 200
-#define LARGE ((size_t)256 << 10)
-
-static char *text; /* LARGE of it */
-
-static void ready(void)
-{
-    text = malloc(LARGE);
-    memset(text, 'x', LARGE - 1);
-    text[LARGE - 1] = '\0';
-}
+#define LARGE ((size_t)256 << 10) /* bytes that are lost where nobody takes a block back */
 
 /* --- Handles ------------------------------------------------------------------------------------------------------ */
 
@@ -71,24 +60,6 @@ static int write_in_memory(uint64_t *sum)
     return error;
 }
 
-static int convert(uint64_t *sum)
-{
-    char from[] = "\xe4\xf6\xfc";
-    char to[16] = "";
-    char *in = from;
-    char *out = to;
-    size_t left = 3;
-    size_t room = sizeof to;
-    iconv_t conversion = iconv_open("UTF-8", "ISO-8859-1");
-    if (conversion == (iconv_t)-1)
-        return -1;
-    iconv(conversion, &in, &left, &out, &room);
-    chaos_add_text(sum, to);
-    int error = chaos_pass(10);
-    iconv_close(conversion);
-    return error;
-}
-
 static int match(uint64_t *sum)
 {
     regex_t pattern;
@@ -99,14 +70,6 @@ static int match(uint64_t *sum)
     chaos_add_number(sum, (uint64_t)found.rm_so);
     regfree(&pattern);
     return error;
-}
-
-/* --- Blocks that libc hands over ---------------------------------------------------------------------------------- */
-
-static char *split(size_t *size)
-{
-    char *list = NULL;
-    return argz_create_sep(text, ':', &list, size) == 0 ? list : NULL;
 }
 
 /* --- Frames of libc ----------------------------------------------------------------------------------------------- */
@@ -134,28 +97,6 @@ static int sort(unsigned variant, uint64_t *sum)
     return 0;
 }
 
-static void leave_number(void *number)
-{
-    (void)number;
-    chaos_pass(1);
-}
-
-static int plant(unsigned variant, uint64_t *sum)
-{
-    uint64_t numbers[20];
-    uint64_t state = variant;
-    void *tree = NULL;
-    int error = 0;
-    for (unsigned i = 0; i < 20 && error == 0; i++) {
-        numbers[i] = chaos_random(&state) % 10;
-        uint64_t **node = tsearch(&numbers[i], &tree, by_number);
-        error = node == NULL ? -1 : 0;
-        chaos_add_number(sum, node != NULL ? (uint64_t)(*node - numbers) : 0);
-    }
-    tdestroy(tree, leave_number);
-    return error;
-}
-
 static int is_dot(const struct dirent *entry)
 {
     chaos_pass(1);
@@ -177,17 +118,15 @@ static int list_folder(uint64_t *sum)
 
 static int run(unsigned variant, uint64_t *sum)
 {
-    int (*const with_handle[])(uint64_t *) = { read_file, read_folder, write_in_memory, convert, match, list_folder };
-    size_t size = 0;
-    char *list = split(&size);
-    int error = list != NULL ? with_handle[variant](sum) : -1;
+    int (*const with_handle[])(uint64_t *) = { read_file, read_folder, write_in_memory, match, list_folder };
+    char *folder = getcwd(NULL, LARGE);
+    int error = folder != NULL ? with_handle[variant % 5](sum) : -1;
     if (error == 0)
         error = variant % 2 == 0 ? list_folder(sum) : sort(variant, sum);
     if (error == 0)
-        error = plant(variant, sum);
-    chaos_add_number(sum, size);
-    free(list);
+        chaos_add_text(sum, folder);
+    free(folder);
     return error;
 }
 
-const struct chaos_library chaos_handles = { "handles", CHAOS_ANY_MODE, true, ready, run, NULL };
+const struct chaos_library chaos_handles = { "handles", CHAOS_ANY_MODE, true, NULL, run, NULL };

@@ -31,7 +31,6 @@ static int teardown(void **state)
 {
     (void)state;
     stint_global_set_report(NULL, NULL);
-    stint_global_set_victim(STINT_VICTIM_LARGEST);
     return stint_global_set_memory_limit(0);
 }
 
@@ -227,17 +226,6 @@ TEST_WITH(the_one_that_holds_most_is_stopped_whoever_allocates, setup, teardown)
     assert_string_equal(atomic_load(&last_task), "first");
 }
 
-TEST_WITH(the_one_that_started_last_is_stopped_where_that_is_wanted, setup, teardown)
-{
-    struct holder first = { .bytes = 60 * MIB }; /* beside what an earlier test has left behind */
-    struct holder second = { .bytes = 220 * MIB };
-    assert_int_equal(stint_global_set_victim(STINT_VICTIM_NEWEST), 0);
-    hold_too_much_until_one_is_enough(&first, &second);
-    assert_ok(first.outcome);
-    assert_outcome(second.outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
-    assert_string_equal(atomic_load(&last_task), "second");
-}
-
 static int run_hog_inside(void *ended, void **value)
 {
     (void)value;
@@ -252,15 +240,6 @@ TEST_WITH(the_whole_task_ends_not_an_inner_scope_alone, setup, teardown)
     bool went_on = false;
     assert_outcome(run_task(run_hog_inside, &went_on, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_false(went_on);
-}
-
-TEST_WITH(the_one_that_allocates_can_be_made_the_victim, setup, teardown)
-{
-    assert_int_equal(stint_global_set_victim(STINT_VICTIM_SELF), 0);
-    assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
-    assert_int_equal(stint_global_set_victim(STINT_VICTIM_NEWEST), 0);
-    assert_outcome(run_task(grow_for_ever, NULL, NULL), STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
-    assert_int_equal(stint_global_set_victim((stint_victim)99), EINVAL);
 }
 
 TEST_WITH(without_a_limit_nobody_is_stopped, setup, teardown)

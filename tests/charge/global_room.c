@@ -203,28 +203,6 @@ TEST_WITH(a_process_whose_first_thread_has_ended_has_its_limit, NULL, remove_lim
     assert_in_child(goes_on_without_its_first_thread);
 }
 
-static int allocate_and_fail(void *unused, void **value)
-{
-    (void)unused;
-    (void)value;
-    build(8 * MIB, KIB);
-    return 1;
-}
-
-static bool leaves_no_descriptor(void)
-{
-    stint_options options = STINT_OPTIONS_INIT;
-    options.audit_fds = true;
-    close_range(3, ~0U, 0); /* so that one is opened in the task */
-    return run_task(allocate_and_fail, NULL, &options).usage.open_fds == 0;
-}
-
-TEST_WITH(the_descriptor_that_is_kept_is_not_taken_for_the_task_s, NULL, remove_limit)
-{
-    leave_room(GIB);
-    assert_in_child(leaves_no_descriptor);
-}
-
 struct round {
     stint_pool *pool;
     atomic_bool over;

@@ -1,124 +1,108 @@
 /* SPDX-License-Identifier: MIT
  *
- * A delayed task (executor/task/delays.h, due.h): whatever it waited for comes, somebody cancels it, the pool closes, and places
- * in a queue are made meanwhile. Does it resolve, once, and is nobody counted in line in the end?
+ * A delayed task (executor/task/delays.h, executor/queue/queue_slots.h): whatever it waited for comes, somebody cancels it,
+ * the pool closes, and places in a queue are made meanwhile. Does it resolve, once, and is nobody counted in line in the
+ * end?
  *
- * The queue has one place, in which another task is. The starter has it stand in line and fills places; so does the worker
- * when it has taken one out and sees that somebody is counted. Nothing else would: in the end a worker that finds nothing
- * sleeps. The two locks of delays.h are atomic blocks, but for the one that is held while a task is tried. Built with
+ * The queue has one place, in which another task is. The starter has it stand in line and fills places, under the line's
+ * lock; so does the worker when it has taken one out and sees that somebody is counted. Nothing else would: in the end a
+ * worker that finds nothing sleeps. Built with
  *
- *   -DCOUNTS_STANDING   a task that is tried is not counted meanwhile: the worker makes a place, and sees nobody
- *   -DNO_FILLING        two threads may fill at once: the worker finds the line empty, since the starter has the task in hand
- *   -DNO_LOOK           who stands it in line again does not look whether the pool has closed: it stands there for ever
- *   -DNO_TAKING_BACK    who puts it does not look after that whether the workers may have left: it is queued for ever
- *   -DNO_SWAP           who cancels does not compare the state before he writes it: it resolves twice
+ *   -DCOUNTS_LATE       who stands in line is counted only after it was tried: the worker makes a place, and sees nobody
+ *   -DNO_LOOK           who stands in line does not look whether it has been closed: it stands there for ever
+ *   -DCLOSES_FIRST      the pool closes before the line does: the workers may have left when it is put, and it is queued for
+ *                       ever
+ *   -DNO_SWAP           who takes the offer back does not compare the state before he writes it: it resolves twice
+ *   -DOFFERED_FIRST     it can be ended before it stands in line: it is in line, and counted, when it has gone
  */
 mtype = { DELAYED, NEW, DUE, QUEUED, ENDING, CLAIMED };
 mtype state = DELAYED;
-bool in_line, closed, filling;
+bool in_line, closed, line_closed, locked;
 bool place_taken = true; /* by the other task, or this one */
 byte counted;            /* as one who waits for a place */
 byte resolved;
 
-inline end_it()
+inline lock()
 {
-    atomic {
-        if
-        :: in_line -> in_line = false; counted--
-        :: else
-        fi
-    }
+    atomic { !locked -> locked = true }
+}
+
+inline unlock()
+{
+    locked = false
+}
+
+inline leave_line()
+{
+    in_line = false;
+    counted--
+}
+
+inline resolve()
+{
     assert(resolved == 0);
     resolved++
 }
 
-inline stand()
+/* Under the lock. */
+inline fill()
 {
-    in_line = true;
-    state = DUE
-}
-
-inline fill(has)
-{
-#ifndef NO_FILLING
-    atomic { !filling -> filling = true };
-#endif
-    do
-    :: atomic {
-           has = in_line && state == DUE;
+    if
+    :: in_line ->
+        if
+        :: atomic { state == DUE -> state = NEW };
+           state = QUEUED;
            if
-           :: has -> in_line = false; state = NEW;
-#ifdef COUNTS_STANDING
-               counted--
-#endif
-           :: else
-           fi
-       };
-       if
-       :: !has -> break
-       :: else
-       fi;
-       if
-       :: atomic { !place_taken -> state = QUEUED; place_taken = true };
-#ifndef COUNTS_STANDING
-          counted--;
-#endif
-#ifndef NO_TAKING_BACK
-          if
-          :: closed ->
-             if
-             :: atomic { state == QUEUED -> state = ENDING }; assert(resolved == 0); resolved++
-             :: state != QUEUED
-             fi
-          :: !closed
-          fi
-#endif
-       :: place_taken ->
-          /* It has been refused. */
-          atomic {
-              if
-#ifndef NO_LOOK
-              :: closed -> has = false
-#endif
-              :: else -> stand();
-#ifdef COUNTS_STANDING
-                  counted++
-#endif
-              fi
-          };
-          if
-          :: !has ->
-#ifndef COUNTS_STANDING
-             counted--;
-#endif
-             end_it()
-          :: else
-          fi;
-          break
-       fi
-    od;
-#ifndef NO_FILLING
-    filling = false
+           :: atomic { !place_taken -> place_taken = true };
+              leave_line()
+           :: place_taken ->
+#ifdef NO_SWAP
+              state = DUE
 #else
-    skip
+              if
+              :: atomic { state == QUEUED -> state = DUE }
+              :: atomic { state != QUEUED -> skip }; leave_line()
+              fi
 #endif
+           fi
+        :: state != DUE -> leave_line()
+        fi
+    :: else
+    fi
 }
 
 proctype starter()
 {
-    bool has = false;
     if
     :: atomic { state == DELAYED -> state = NEW };
-       atomic {
-           if
-           :: closed -> has = true
-           :: else -> stand();
-               counted++
-           fi
-       };
+#ifdef OFFERED_FIRST
+       state = DUE;
+#endif
+       lock();
        if
-       :: has -> end_it()
-       :: else -> fill(has)
+#ifndef NO_LOOK
+       :: line_closed -> unlock(); state = ENDING; resolve()
+#endif
+#ifdef NO_LOOK
+       :: true ->
+#else
+       :: !line_closed ->
+#endif
+           in_line = true;
+#ifndef COUNTS_LATE
+           counted++;
+#endif
+#ifndef OFFERED_FIRST
+           state = DUE;
+#endif
+           fill();
+#ifdef COUNTS_LATE
+           if
+           :: in_line -> counted++
+           :: else -> counted++; counted--
+           fi;
+#endif
+           unlock()
        fi
     :: state != DELAYED
     fi
@@ -127,55 +111,64 @@ proctype starter()
 /* Each of its turns begins with what is there; it sleeps at the end of the model, when nothing is. */
 proctype worker()
 {
-    bool has = false;
 end_parked:
     do
     :: atomic { place_taken && state == QUEUED -> place_taken = false; state = CLAIMED };
-       assert(resolved == 0);
-       resolved++;
+       resolve();
        if
-       :: counted > 0 -> fill(has)
+       :: counted > 0 -> lock(); fill(); unlock()
        :: else
        fi
     :: atomic { place_taken && state != QUEUED -> place_taken = false };
        if
-       :: counted > 0 -> fill(has)
+       :: counted > 0 -> lock(); fill(); unlock()
        :: else
        fi
     :: closed && !place_taken -> break /* it leaves */
     od
 }
 
+inline end_it()
+{
+    lock();
+    if
+    :: in_line -> leave_line()
+    :: else
+    fi;
+    unlock();
+    resolve()
+}
+
 proctype canceller()
 {
-#ifdef NO_SWAP
-    if
-    :: state == DELAYED || state == DUE -> state = ENDING; end_it()
-    :: state != DELAYED && state != DUE
-    fi
-#else
     if
     :: atomic { state == DELAYED || state == DUE -> state = ENDING }; end_it()
-    :: state != DELAYED && state != DUE
+    :: atomic { state == QUEUED -> state = ENDING }; resolve()
+    :: state != DELAYED && state != DUE && state != QUEUED
     fi
-#endif
 }
 
 proctype closer()
 {
-    bool mine = false;
-    atomic {
-        closed = true;
-        if
-        :: in_line && state == DUE -> in_line = false; counted--; state = ENDING; mine = true
-        :: state == DELAYED -> state = ENDING; mine = true
-        :: else
-        fi
-    };
     if
-    :: mine -> end_it()
+    :: atomic { state == DELAYED || state == DUE -> state = ENDING }; end_it()
+    :: state != DELAYED && state != DUE
+    fi;
+#ifdef CLOSES_FIRST
+    closed = true;
+#endif
+    lock();
+    line_closed = true;
+    if
+    :: in_line ->
+        if
+        :: atomic { state == DUE -> state = ENDING }; leave_line(); resolve()
+        :: state != DUE -> leave_line()
+        fi
     :: else
     fi;
+    unlock();
+    closed = true;
     /* Where all is cancelled it empties the queue, and fills no places. */
     if
     :: atomic { place_taken && state != QUEUED -> place_taken = false }
@@ -197,5 +190,5 @@ init
     };
     timeout;
     assert(resolved == 1);
-    assert(counted == 0)
+    assert(counted == 0 && !in_line)
 }

@@ -11,7 +11,7 @@
  *
  *   -DNO_BIT        the sleeper does not set its bit: it sleeps on
  *   -DNO_BELL       the resolver wakes without changing the bell: the sleeper misses it
- *   -DRING_FIRST    the resolver rings before it has set its bit: the same
+ *   -DRING_FIRST    the resolver rings before it has stored the state: the same
  *   -DEARLY_BIT     who follows sets its bit before it takes the lock: the resolver finds the list empty, and nobody tells
  *   -DNO_TELLER     who comes late runs its record itself, though somebody is telling: out of order
  *   -DLEAVES_FIRST  a teller that has found the list empty is one until later: who came in between is never told
@@ -91,16 +91,16 @@ proctype resolver()
 {
     byte before, record;
     bool tells;
+#ifndef RING_FIRST
     resolved = true;
-#ifdef RING_FIRST
-    ring();
 #endif
     atomic { before = word; word = word | RESOLVED };
-#ifndef RING_FIRST
     if
     :: before & SLEEPERS -> ring()
     :: else
     fi;
+#ifdef RING_FIRST
+    resolved = true;
 #endif
     if
     :: before & FOLLOWED ->
@@ -169,30 +169,27 @@ proctype sleeper()
 {
     byte value;
     bool over;
-    do
-    :: value = bell;
-       over = false;
 #ifdef NO_BIT
-       over = resolved;
+    over = resolved;
 #else
-       atomic { over = ((word & RESOLVED) != 0); word = word | SLEEPERS };
+    atomic { over = ((word & RESOLVED) != 0); word = word | SLEEPERS };
 #endif
+    do
+    :: over || resolved -> break
+    :: else ->
+       value = bell;
        if
-       :: over -> break
+       :: resolved -> break
        :: else
        fi;
        /* The kernel: if the bell is still what it was, sleep. */
        atomic { asleep = (bell == value) };
-       !asleep;
-       if
-       :: resolved -> break
-       :: else
-       fi
+       !asleep
     od;
     woke = true
 }
 
-proctype rescuer()
+proctype nudger()
 {
     bell++;
     asleep = false
@@ -205,7 +202,7 @@ init
         run adder();
         run taker();
         run sleeper();
-        run rescuer();
+        run nudger();
     }
     timeout -> assert(woke && ran[1] == 1 && ran[2] == 1 && ran[3] + taken == 1)
 }

@@ -3,21 +3,18 @@
  * The members of families (alloc/scope/share.c): is each heap ended once, and by its own thread; is each member freed once, and
  * never touched after?
  *
- * A task's thread, which decides, and two threads that keep a member each. Those collect what has been decided, or end
- * meanwhile. Built with
+ * A task's thread, which decides, and two threads that keep a member each. Those collect what has been decided, also
+ * where they are about to end. Built with
  *
- *   -DNO_SWAP      a thread that ends does not compare the state before it writes it: a member is freed twice
- *   -DNO_WAIT      it does not wait for the mail when its member is decided: a heap is never ended
+ *   -DNO_WAIT      a thread that ends does not wait for the mail: a heap is never ended
  *   -DLOOKS_AGAIN  the task's thread reads a member that it has put into the mail, to go on to the next: it may be freed
  */
 #define MEMBERS 2
 
-mtype = { OPEN, DECIDED, ABANDONED };
-mtype state[MEMBERS] = OPEN;
+bool decided[MEMBERS];
 bool in_mail[MEMBERS];
 byte freed[MEMBERS];
 byte heaps_ended[MEMBERS];
-bool thread_gone[MEMBERS];
 byte done;
 
 inline touch(m)
@@ -29,7 +26,7 @@ inline collect(m)
 {
     atomic { in_mail[m] -> in_mail[m] = false };
     touch(m);
-    assert(state[m] == DECIDED);
+    assert(decided[m]);
     heaps_ended[m]++;
     freed[m]++
 }
@@ -40,18 +37,11 @@ proctype task()
     do
     :: m < MEMBERS ->
        touch(m);
-       if
-       :: atomic { state[m] == OPEN -> state[m] = DECIDED };
-          assert(!thread_gone[m]);
-          in_mail[m] = true;
+       decided[m] = true;
+       in_mail[m] = true;
 #ifdef LOOKS_AGAIN
-          touch(m)
+       touch(m);
 #endif
-       :: state[m] == ABANDONED -> freed[m]++
-#ifdef NO_SWAP
-       :: state[m] == DECIDED -> freed[m]++
-#endif
-       fi;
        m++
     :: else -> break
     od;
@@ -62,28 +52,10 @@ proctype thread(byte m)
 {
     if
     :: collect(m)
-    :: /* it ends, at any moment: the heaps are taken out first, as the member may go with the swap */
-       touch(m);
-#ifdef NO_SWAP
-       bool was_open = state[m] == OPEN;
-       state[m] = ABANDONED;
-       if
-       :: was_open -> heaps_ended[m]++
-       :: else -> collect(m)
-       fi
-#else
-       if
-       :: atomic { state[m] == OPEN -> state[m] = ABANDONED }; heaps_ended[m]++
-       :: state[m] == DECIDED ->
 #ifdef NO_WAIT
-          skip
-#else
-          collect(m)
-#endif
-       fi
+    :: !in_mail[m] -> skip
 #endif
     fi;
-    thread_gone[m] = true;
     done++
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Places, joins and waits together (executor/worker/substitute.h, rescue.h, fork.c, wait.c): does everything end, with as few threads as
- * there may be?
+ * Places, joins and waits together (executor/worker/substitute.h, deadlock.h, executor/fork/fork.c): does everything end,
+ * with as few threads as there may be?
  *
- * A pool of WORKERS workers and SPARES substitutes. One task forks a part and does something before it joins it, so another
- * worker may steal the part. Both the part and the task submit a child, and wait for it in such a way that the waiter does
- * not run it itself (as for any of some). Who sleeps gives his place up under the lock, an atomic block here: a spare takes
- * it if there is one; if then nobody holds a place, a sleeper is given the errand to run a child that nobody has begun. So
- * every wait that can end does. The run ends when nothing can move any more; then all must have ended. With -DONE_WORKER there are one worker and a spare, otherwise two workers and none.
- * Built with
+ * A pool of WORKERS workers and SPARES substitutes. One task forks a part and does something before it joins it, so
+ * another worker may steal the part. Both the part and the task submit a child, and wait for it in such a way that the
+ * waiter does not run it itself (as for any of some). Who sleeps gives his place up under the lock, an atomic block here:
+ * a spare takes it if there is one. Where nobody holds a place any more, who waits for a child that nobody has begun runs
+ * it. So every wait that can end does. The run ends when nothing can move any more; then all must have ended. With
+ * -DONE_WORKER there are one worker and a spare, otherwise two workers and none. Built with
  *
- *   -DJOINS_KEEP      who sleeps in a join keeps his place, and is no sleeper for a rescue: the children wait for ever
- *   -DNO_RESCUE       nobody is given an errand: the same, where there are no substitutes left
+ *   -DJOINS_KEEP      who sleeps in a join keeps his place: the children wait for ever
+ *   -DONLY_OTHERS     a waiter never runs what it waits for: the same, where there are no substitutes left
  *   -DNO_LAST_LOOK    a worker parks without looking once more after it has said so: a child is left in the queue
  */
 #ifdef ONE_WORKER
@@ -22,7 +22,6 @@
 #define SPARES 0
 #endif
 #define THREADS (WORKERS + SPARES)
-#define NOBODY 255
 
 mtype = { NEW, QUEUED, BEGUN, ENDED };
 mtype child[2] = NEW; /* 0: the task's, 1: the part's */
@@ -32,8 +31,6 @@ mtype part = NEW;
 byte holding = WORKERS;  /* threads that hold a place */
 bool parked[THREADS];   /* and sleep, to be woken by new work */
 bool placed[THREADS];   /* substitutes that hold a place */
-byte errand[THREADS] = NOBODY;
-bool waits[THREADS];    /* asleep in the midst of a task */
 
 #define work (task == QUEUED || part == QUEUED || child[0] == QUEUED || child[1] == QUEUED)
 
@@ -52,48 +49,23 @@ inline notify()
     }
 }
 
-/* To any that sleeps: each of them waits for the children, over however many others. */
-inline rescue(which)
-{
-    if
-    :: waits[0] && errand[0] == NOBODY -> errand[0] = which
-    :: else ->
-        if
-        :: waits[1] && errand[1] == NOBODY -> errand[1] = which
-        :: else
-        fi
-    fi
-}
-
 /* Under the lock. */
-inline fall_asleep(me, may_help)
+inline fall_asleep(me)
 {
     d_step {
         holding--;
-        waits[me] = may_help;
 #if SPARES > 0
         if
         :: me != 1 && !placed[1] -> placed[1] = true; holding++
-        :: else
-        fi;
-#endif
-#ifndef NO_RESCUE
-        if
-        :: holding == 0 ->
-            if
-            :: child[0] == QUEUED -> rescue(0)
-            :: child[0] != QUEUED && child[1] == QUEUED -> rescue(1)
-            :: else
-            fi
         :: else
         fi
 #endif
     }
 }
 
-inline awake(me)
+inline awake()
 {
-    d_step { holding++; waits[me] = false }
+    d_step { holding++ }
 }
 
 /* Claim and run a child; it ends at once. */
@@ -105,14 +77,11 @@ inline run_child(which)
     fi
 }
 
-inline do_errand(me)
-{
-    if
-    :: errand[me] == 0 -> errand[me] = NOBODY; run_child(0)
-    :: errand[me] == 1 -> errand[me] = NOBODY; run_child(1)
-    :: errand[me] == NOBODY -> skip
-    fi
-}
+#ifdef ONLY_OTHERS
+#define may_run(which) false
+#else
+#define may_run(which) (holding == 0 && child[which] == QUEUED)
+#endif
 
 inline submit_and_await(me, which)
 {
@@ -121,13 +90,11 @@ inline submit_and_await(me, which)
     do
     :: child[which] == ENDED -> break
     :: child[which] != ENDED ->
-        fall_asleep(me, true);
+        fall_asleep(me);
         if
-        :: child[which] == ENDED -> skip
-        :: errand[me] != NOBODY -> skip
-        fi;
-        awake(me);
-        do_errand(me)
+        :: child[which] == ENDED -> awake()
+        :: may_run(which) -> awake(); run_child(which)
+        fi
     od
 }
 
@@ -148,13 +115,9 @@ inline join(me)
 #ifdef JOINS_KEEP
             part == ENDED
 #else
-            fall_asleep(me, true);
-            if
-            :: part == ENDED -> skip
-            :: errand[me] != NOBODY -> skip
-            fi;
-            awake(me);
-            do_errand(me)
+            fall_asleep(me);
+            part == ENDED;
+            awake()
 #endif
         od
     fi

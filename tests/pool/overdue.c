@@ -11,7 +11,6 @@ struct told {
     char account[32];
     stint_overdue_report report;
     stint_task_view task; /* that it points to, while it is told */
-    void *frames[64];
 };
 
 static void note(const stint_overdue_report *report, void *arg)
@@ -21,8 +20,6 @@ static void note(const stint_overdue_report *report, void *arg)
     told->task = *report->task;
     snprintf(told->name, sizeof told->name, "%s", report->task->name != NULL ? report->task->name : "-");
     snprintf(told->account, sizeof told->account, "%s", report->task->account != NULL ? report->task->account : "-");
-    for (size_t i = 0; i < report->depth && i < 64; i++)
-        told->frames[i] = report->frames[i];
     atomic_fetch_add(&told->count, 1);
 }
 
@@ -55,19 +52,21 @@ static stint_future *submit_with(stint_pool *pool, stint_fn *fn, void *arg, stin
 
 /* --- Tasks that nothing ends -------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) void spin(struct gate *gate)
+static int loop_without_sample_points(void *arg, void **value)
 {
+    struct gate *gate = arg;
+    (void)value;
     atomic_fetch_add(&gate->entered, 1);
     while (!atomic_load(&gate->open))
         ;
-    __asm__ volatile("" ::: "memory");
+    return 0;
 }
 
-static int loop_without_sample_points(void *arg, void **value)
+static void spin(struct gate *gate)
 {
-    (void)value;
-    spin(arg);
-    return 0;
+    atomic_fetch_add(&gate->entered, 1);
+    while (!atomic_load(&gate->open))
+        stint_checkpoint();
 }
 
 static int loop_masked(void *arg, void **value)
@@ -87,6 +86,7 @@ static int loop_with_a_lock(void *arg, void **value)
     pthread_mutex_lock(&mutex);
     spin(arg);
     pthread_mutex_unlock(&mutex);
+    stint_checkpoint();
     return 0;
 }
 
@@ -104,16 +104,8 @@ static int loop_in_a_comparator(void *arg, void **value)
     int numbers[] = { 2, 1 };
     (void)value;
     qsort_r(numbers, 2, sizeof *numbers, compare_for_ever, arg);
+    stint_checkpoint();
     return 0;
-}
-
-static bool has_frame_of(const struct told *told, void (*function)(struct gate *gate))
-{
-    for (size_t i = 0; i < told->report.depth && i < 64; i++) {
-        if ((uintptr_t)told->frames[i] - (uintptr_t)function < 256)
-            return true;
-    }
-    return false;
 }
 
 static void check_report(stint_fn *fn, stint_deferral deferral)
@@ -135,12 +127,8 @@ static void check_report(stint_fn *fn, stint_deferral deferral)
     assert_true(told.report.late_ns >= 5 * MS);
     assert_true(told.task.run_ns >= 7 * MS);
     assert_int_equal(told.task.limits.run_ns, 2 * MS);
-    if (told.report.depth > 0) { /* a thread that got no processor for a while does not answer */
-        if (stint_malloc_is_overridden() ||
-            deferral != STINT_DEFERRAL_FRAME) /* sanitizers have a qsort_r of their own */
-            assert_string_equal(stint_deferral_name(told.task.deferral), stint_deferral_name(deferral));
-        assert_true(has_frame_of(&told, spin));
-    }
+    if (told.task.deferral != STINT_DEFERRAL_NONE) /* a thread that got no processor for a while has not tried yet */
+        assert_string_equal(stint_deferral_name(told.task.deferral), stint_deferral_name(deferral));
     /* The pool is as wide as before: a spare works in its place. */
     for (int i = 0; i < 50; i++)
         assert_ok(take(
@@ -159,25 +147,8 @@ TEST(an_overdue_task_is_reported_with_what_defers_it_and_replaced)
     check_report(loop_masked, STINT_DEFERRAL_MASK);
     if (stint_malloc_is_overridden()) /* locks are seen then */
         check_report(loop_with_a_lock, STINT_DEFERRAL_LOCK);
-    check_report(loop_in_a_comparator, STINT_DEFERRAL_FRAME);
-}
-
-TEST(a_callstack_comes_with_it)
-{
-    static struct told told;
-    unsigned with_callstack = 0;
-    for (int i = 0; i < 5; i++) {
-        stint_pool *pool = make_watched_pool(1, 0, &told);
-        struct gate gate = { 0 };
-        stint_future *bomb = submit_with(pool, loop_without_sample_points, &gate,
-                                         (stint_options){ .size = sizeof(stint_options), .budget = { .run_ns = MS } });
-        await(&told.count, 1);
-        with_callstack += told.report.depth > 2;
-        gate_open(&gate);
-        take(bomb);
-        assert_int_equal(stint_pool_destroy(pool), 0);
-    }
-    assert_true(with_callstack > 0);
+    if (stint_malloc_is_overridden()) /* sanitizers have a qsort_r of their own */
+        check_report(loop_in_a_comparator, STINT_DEFERRAL_FRAME);
 }
 
 TEST(tasks_that_end_in_time_are_not_reported)
@@ -287,9 +258,9 @@ TEST(overdue_tasks_may_sleep_and_without_spares_nobody_comes)
 
 TEST(a_pool_can_be_left_to_tasks_that_do_not_end)
 {
-    static struct told told;
+    static struct told told[20]; /* reports of a pool that was left may come late */
     for (int round = 0; round < 20; round++) {
-        stint_pool *pool = make_watched_pool(3, 0, &told);
+        stint_pool *pool = make_watched_pool(3, 0, &told[round]);
         struct gate gate = { 0 };
         stint_future *bombs[2], *queued[20];
         for (int i = 0; i < 2; i++)

@@ -7,8 +7,6 @@
 #include "made_up_system.h"
 #include "pools.h"
 
-#define VERSION_1 "31 23 0:27 / /sys/fs/cgroup/cpu rw,nosuid shared:5 - cgroup cgroup rw,cpu,cpuacct\n"
-
 static unsigned allowed(void)
 {
     struct sti_processors processors;
@@ -22,7 +20,7 @@ TEST_IN_ROOT(without_a_quota_every_allowed_processor_counts)
 {
     assert_int_equal(sti_processors_usable(root), allowed());
     put("/proc/self/cgroup", "0::/a/b\n");
-    put("/proc/self/mountinfo", VERSION_2);
+    put(VERSION_2, "");
     put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
     assert_int_equal(sti_processors_usable(root), allowed());
 }
@@ -30,7 +28,7 @@ TEST_IN_ROOT(without_a_quota_every_allowed_processor_counts)
 TEST_IN_ROOT(a_quota_is_rounded_up_and_the_smallest_one_above_holds)
 {
     put("/proc/self/cgroup", "0::/a/b\n");
-    put("/proc/self/mountinfo", VERSION_2);
+    put(VERSION_2, "");
     put("/sys/fs/cgroup/a/b/cpu.max", "99900000000 100000\n");
     assert_int_equal(sti_processors_usable(root), allowed());
     put("/sys/fs/cgroup/a/cpu.max", "30000 100000\n");
@@ -42,7 +40,6 @@ TEST_IN_ROOT(a_quota_is_rounded_up_and_the_smallest_one_above_holds)
 TEST_IN_ROOT(a_quota_of_version_1_counts_too)
 {
     put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n");
-    put("/proc/self/mountinfo", VERSION_1);
     put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
     put("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1\n");
     assert_int_equal(sti_processors_usable(root), allowed());
@@ -54,7 +51,7 @@ TEST_IN_ROOT(nonsense_in_the_files_is_no_quota)
 {
     static const char *const nonsense[] = { "", "\n", "zero one\n", "0 100000\n", "100000\n", "100000 0\n", "-5 -5\n" };
     put("/proc/self/cgroup", "0::/a\n");
-    put("/proc/self/mountinfo", VERSION_2);
+    put(VERSION_2, "");
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         put("/sys/fs/cgroup/a/cpu.max", nonsense[i]);
         assert_int_equal(sti_processors_usable(root), allowed());

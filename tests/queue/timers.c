@@ -76,8 +76,11 @@ TEST(each_timer_expires_within_a_tick_after_its_deadline_unless_it_is_taken_out)
         if (step % 8 != 0)
             continue;
         now += dice() >> (20 + dice() % 44);
-        for (struct sti_timer *timer = sti_timers_expire(&timers, now); timer != NULL; timer = timer->next) {
-            struct entry *expired = (struct entry *)timer;
+        sti_timers_expire(&timers, now);
+        uint64_t latest = 0;
+        for (struct entry *expired; (expired = (struct entry *)sti_timers_take(&timers)) != NULL;) {
+            assert_true(expired->timer.tick >= latest);
+            latest = expired->timer.tick;
             assert_true(expired->in);
             assert_true(expired->deadline <= now);
             expired->in = false;
@@ -107,11 +110,33 @@ TEST(only_a_timer_that_is_earlier_than_all_asks_for_a_look)
     sti_timers_remove(&timers, &c);
     sti_timers_remove(&timers, &c);
     assert_int_equal(timers.count, 2);
-    assert_null(sti_timers_expire(&timers, now + 20 * TICK));
-    assert_ptr_equal(sti_timers_expire(&timers, now + 21 * TICK), &a);
+    sti_timers_expire(&timers, now + 20 * TICK);
+    assert_null(sti_timers_take(&timers));
+    sti_timers_expire(&timers, now + 21 * TICK);
+    sti_timers_expire(&timers, now + 1000 * TICK);
+    assert_int_equal(timers.count, 2); /* until they are taken */
+    assert_ptr_equal(sti_timers_take(&timers), &a);
     assert_null(a.link);
-    assert_ptr_equal(sti_timers_expire(&timers, now + 1000 * TICK), &b);
+    sti_timers_remove(&timers, &b);
+    assert_null(sti_timers_take(&timers));
+    sti_timers_add(&timers, &a, now);
+    sti_timers_expire(&timers, now + 2000 * TICK);
+    assert_ptr_equal(sti_timers_take(&timers), &a);
     assert_int_equal(timers.count, 0);
+}
+
+TEST(what_expires_in_one_tick_comes_as_it_was_put_in)
+{
+    struct sti_timers timers;
+    struct sti_timer all[5] = { 0 };
+    uint64_t now = (uint64_t)1 << 40;
+    sti_timers_init(&timers, now);
+    for (size_t i = 0; i < 5; i++)
+        sti_timers_add(&timers, &all[i], i); /* long passed */
+    sti_timers_expire(&timers, now + 2 * TICK);
+    for (size_t i = 0; i < 5; i++)
+        assert_ptr_equal(sti_timers_take(&timers), &all[i]);
+    assert_null(sti_timers_take(&timers));
 }
 
 TEST_MAIN()

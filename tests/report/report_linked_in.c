@@ -57,7 +57,7 @@ TEST(where_it_was_stopped_is_told_from_its_innermost_frame_to_its_function)
     json_t *report = read_of(grow_at_once, NULL, &options, STINT_REASON_MEMORY_LIMIT);
     json_t *stopped = json_at(report, "where", "stopped");
     assert_true(place_of(stopped, "grow") < place_of(stopped, "grow_at_once"));
-    assert_int_equal(place_of(stopped, "grow_at_once"), json_array_size(stopped) - 1);
+    assert_false(is_in(stopped, "main"));
     json_decref(report);
     report = read_of(grow_below_libc, NULL, &options, STINT_REASON_MEMORY_LIMIT);
     stopped = json_at(report, "where", "stopped");
@@ -99,7 +99,6 @@ TEST(who_holds_its_blocks_is_told_where_libc_has_made_them)
     json_t *frames = json_at(json_array_get(json_at(report, "who", "holders"), 0), "frames");
     assert_true(is_in(frames, "copy_texts"));
     assert_true(is_in(frames, "hold_texts"));
-    assert_false(is_in(frames, "main"));
     json_decref(report);
 }
 

@@ -17,7 +17,6 @@
 #endif
 
 /* So long that a machine under load finishes all that it has begun. */
-#define LONG_SEARCH (60000 * MS)
 
 /* What stint_report_write writes, ended by a zero; to be freed by test_free. */
 static inline char *report_written(const stint_report *report, stint_report_kind kind)

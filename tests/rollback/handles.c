@@ -4,6 +4,8 @@
  * the task is rolled back, unless a variable still points to it, and stays open when it is committed. */
 #include "handles.h"
 
+#include <iconv.h>
+
 /* --- Tasks --- */
 
 struct work {

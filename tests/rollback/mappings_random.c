@@ -137,43 +137,9 @@ static void make_writable(struct program *program)
     }
 }
 
-static bool moves_over_holes; /* Linux 6.17 and later */
-
-__attribute__((constructor)) static void look_for_holes(void)
-{
-    char *from = mmap(NULL, 6 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    munmap(from + PAGE, PAGE);
-    moves_over_holes =
-        mremap(from, 3 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, from + 3 * PAGE) == from + 3 * PAGE;
-    munmap(from, 6 * PAGE);
-}
-
 static bool overlap(struct stretch a, struct stretch b)
 {
     return a.first < b.first + b.count && b.first < a.first + a.count;
-}
-
-/* Whatever there is, page by page, over whatever there is. What is moved of the process's is still that. */
-static void move_any(struct program *program)
-{
-    struct stretch from = random_stretch(program);
-    struct stretch to = { random_stretch(program).first, from.count };
-    if (!moves_over_holes || to.first + to.count > PAGES || overlap(from, to) ||
-        program->pages[from.first].kind == NOTHING)
-        return;
-    char *place = address_of(program, to.first);
-    if (mremap(address_of(program, from.first), from.count * PAGE, to.count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
-               place) != place)
-        wrong(program, "a move of several failed");
-    for (size_t i = 0; i < from.count; i++) {
-        const struct page page = program->pages[from.first + i];
-        const struct stretch one = { to.first + i, 1 };
-        if (page.kind == FOREIGN)
-            set(program, one, FOREIGN, 0);
-        else if (page.kind != NOTHING)
-            fill(program, one, page);
-    }
-    set(program, from, NOTHING, 0);
 }
 
 /* To another place, over whatever is there; or in its own, with a new size. */
@@ -246,7 +212,7 @@ static int run_steps(void *arg, void **value)
     int error = program->error;
     (void)value;
     for (unsigned step = 0; step < program->steps && program->wrong == NULL; step++) {
-        switch (random_below(&program->random, 9)) {
+        switch (random_below(&program->random, 8)) {
         case 0:
         case 1:
         case 2:
@@ -263,9 +229,6 @@ static int run_steps(void *arg, void **value)
             move_there(program);
             break;
         case 7:
-            move_any(program);
-            break;
-        case 8:
             if (random_below(&program->random, 4) == 0)
                 run_inside(program);
             break;

@@ -141,7 +141,7 @@ TEST(what_is_mapped_in_its_own_place_as_it_was_is_one_with_what_lies_around)
     run_limited(map_in_place, &work, 0, 0);
     assert_int_equal(work.done, TIMES);
     assert_int_equal(work.records, 0);
-    assert_int_equal(work.charged, TIMES * 80);
+    assert_int_equal(work.charged, TIMES * 64);
 }
 
 /* --- Each is charged --- */
@@ -173,7 +173,7 @@ TEST(each_piece_that_a_reservation_is_cut_into_is_charged_and_nothing_refused)
     assert_int_equal(run_limited(cut_to_pieces, &work, 0, 0).reason, STINT_REASON_FAILED);
     assert_int_equal(work.done, TIMES);
     assert_int_equal(work.records, TIMES / 2 + TIMES);
-    assert_int_equal(work.charged, work.records * 80);
+    assert_int_equal(work.charged, work.records * 64);
     work.done = 0;
     stint_outcome outcome = run_limited(cut_to_pieces, &work, 64 * KIB, 0);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
@@ -206,10 +206,10 @@ TEST(each_mapping_that_a_move_leaves_behind_is_charged_and_refused)
 {
     struct work work = { .done = 0 };
     assert_int_equal(run_limited(copy, &work, 16 * KIB, 0).reason, STINT_REASON_ALLOCATION_LIMIT);
-    assert_int_equal(work.done, (16 * KIB - PAGE) / 80);
+    assert_int_equal(work.done, (16 * KIB - PAGE) / 64);
     work.done = 0;
     assert_int_equal(run_limited(leave_old_places, &work, 16 * KIB, 0).reason, STINT_REASON_ALLOCATION_LIMIT);
-    assert_int_equal(work.done, (16 * KIB - 80) / 80);
+    assert_int_equal(work.done, (16 * KIB - 64) / 64);
 }
 
 /* In each round a little more than one sample's interval of records, which are no blocks, and some blocks. */
@@ -218,10 +218,10 @@ static int cut_and_allocate(void *arg, void **value)
     struct work *work = arg;
     (void)value;
     for (size_t i = 0; i < TIMES; i++) {
-        char *made = map(16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
-        for (size_t at = 1; at < 16; at += 2)
+        char *made = map(20 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
+        for (size_t at = 1; at < 20; at += 2)
             munmap(made + at * PAGE, PAGE);
-        munmap(made, 16 * PAGE);
+        munmap(made, 20 * PAGE);
         keep(malloc(500));
     }
     work->charged = charged();
@@ -267,7 +267,7 @@ TEST(pages_of_the_process_s_that_a_task_maps_once_more_are_the_task_s)
     struct work work = { .outside = map(MIB, BOTH, MAP_SHARED) };
     run_limited(copy_of_another, &work, 0, 0);
     assert_ptr_not_equal(work.made, MAP_FAILED);
-    assert_int_equal(work.charged, 80);
+    assert_int_equal(work.charged, 64);
     assert_int_not_equal(msync(work.made, MIB, MS_ASYNC), 0);
     assert_int_equal(msync((void *)(uintptr_t)work.outside, MIB, MS_ASYNC), 0);
     munmap((void *)(uintptr_t)work.outside, MIB);

@@ -87,39 +87,6 @@ TEST(no_lock_of_the_loader_is_held_while_variables_are_read)
     assert_int_equal(outcome.usage.kept, 0);
 }
 
-/* --- One scan a rollback --- */
-
-static unsigned scans;
-
-/* Has a page before this one stop the next scan. */
-static void count_scan(int signal)
-{
-    (void)signal;
-    scans++;
-    syscall(SYS_mprotect, linked_variables() + PAGE_4, 4096, PROT_READ | PROT_WRITE);
-    if (scans == 1)
-        syscall(SYS_mprotect, linked_variables(), 4096, PROT_NONE);
-    else
-        syscall(SYS_mprotect, linked_variables(), 4096, PROT_READ | PROT_WRITE);
-}
-
-static int open_and_fail(void *arg, void **value)
-{
-    allocate_and_fail(arg, value);
-    return fopen("/dev/null", "r") != NULL ? 1 : 2;
-}
-
-TEST(a_handle_that_is_open_makes_no_scan_more)
-{
-    void (*before)(int) = signal(SIGSEGV, count_scan);
-    assert_int_equal(syscall(SYS_mprotect, linked_variables() + PAGE_4, 4096, PROT_NONE), 0);
-    stint_outcome outcome = run_task(open_and_fail, NULL, NULL);
-    syscall(SYS_mprotect, linked_variables(), 4096, PROT_READ | PROT_WRITE);
-    signal(SIGSEGV, before);
-    assert_int_equal(outcome.error, 1);
-    assert_int_equal(scans, 1);
-}
-
 /* --- Modules that go --- */
 
 static atomic_bool enough;

@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include <locale.h>
-#include <sched.h>
 #include <signal.h>
 
 static locale_t other; /* than the thread has */
@@ -151,59 +150,6 @@ static int make_other(void **state)
     (void)state;
     other = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     return other != (locale_t)0 ? 0 : -1;
-}
-
-/* --- What the kernel keeps of a thread --- */
-
-struct kernel_state {
-    stack_t stack;
-    cpu_set_t processors;
-    int policy;
-};
-
-static struct kernel_state kernel_state_now(void)
-{
-    struct kernel_state state = { .policy = sched_getscheduler(0) };
-    sigaltstack(NULL, &state.stack);
-    sched_getaffinity(0, sizeof state.processors, &state.processors);
-    return state;
-}
-
-static int change_in_the_kernel(void *arg, void **value)
-{
-    const struct changes *changes = arg;
-    const struct sched_param none = { .sched_priority = 0 };
-    stack_t stack = { .ss_sp = stint_malloc(65536), .ss_size = 65536 };
-    cpu_set_t first;
-    (void)value;
-    CPU_ZERO(&first);
-    CPU_SET((size_t)sched_getcpu(), &first);
-    if (sigaltstack(&stack, NULL) != 0 || pthread_setaffinity_np(pthread_self(), sizeof first, &first) != 0 ||
-        sched_setaffinity(0, sizeof first, &first) != 0 ||
-        pthread_setschedparam(pthread_self(), SCHED_BATCH, &none) != 0)
-        return EBADMSG;
-    while (changes->error < 0)
-        keep(stint_malloc(1000));
-    return changes->error;
-}
-
-TEST(what_the_kernel_keeps_is_put_back_too)
-{
-    const int errors[] = { EIO, -1 };
-    for (size_t i = 0; i < 2; i++) {
-        struct changes changes = { .error = errors[i] };
-        stint_options options = STINT_OPTIONS_INIT;
-        options.budget.allocation = MIB;
-        struct kernel_state before = kernel_state_now();
-        stint_outcome outcome = run_task(change_in_the_kernel, &changes, &options);
-        struct kernel_state after = kernel_state_now();
-        assert_int_equal(outcome.status, STINT_ERROR);
-        assert_int_not_equal(outcome.error, EBADMSG);
-        assert_int_equal(after.stack.ss_flags, before.stack.ss_flags);
-        assert_ptr_equal(after.stack.ss_sp, before.stack.ss_sp);
-        assert_true(CPU_EQUAL(&after.processors, &before.processors));
-        assert_int_equal(after.policy, before.policy);
-    }
 }
 
 TEST_MAIN_WITH(make_other, NULL)

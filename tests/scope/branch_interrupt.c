@@ -382,14 +382,12 @@ TEST_WITH_THIEVES(a_branch_that_is_the_victim_ends_its_task)
         stint_options options = STINT_OPTIONS_INIT;
         struct pair pair;
         options.budget.allocation = 2048 * MIB;
-        assert_int_equal(stint_global_set_victim(round % 2 == 0 ? STINT_VICTIM_LARGEST : STINT_VICTIM_SELF), 0);
         assert_int_equal(stint_global_set_memory_limit(resident() + 32 * MIB), 0);
         stint_outcome outcome = run_pair(&pair, wait_while_allocating, allocate_too_much, &options);
         assert_int_equal(stint_global_set_memory_limit(0), 0);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
         await_collection();
     }
-    assert_int_equal(stint_global_set_victim(STINT_VICTIM_LARGEST), 0);
 }
 
 TEST_MAIN()

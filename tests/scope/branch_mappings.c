@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the branches of a task map and open on other threads is the task's: charged to its limits, gone with its
- * rollback, there after its commit. */
+ * What the branches of a task map on other threads is the task's: charged to its limits, gone with its rollback, there
+ * after its commit. */
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -20,7 +20,6 @@ static int start(void **state)
 struct branch {
     size_t size;
     char *made;
-    int descriptor;
     int error; /* of mmap */
 };
 
@@ -32,13 +31,12 @@ struct work {
     int error; /* that it ends with */
 };
 
-static int map_and_open(void *arg, void **value)
+static int map_pages(void *arg, void **value)
 {
     struct branch *branch = arg;
     (void)value;
     branch->made = mmap(NULL, branch->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     branch->error = branch->made == MAP_FAILED ? errno : 0;
-    branch->descriptor = open("/dev/null", O_RDONLY);
     return branch->error;
 }
 
@@ -46,9 +44,9 @@ static int work_in_branches(void *arg, void **value)
 {
     struct work *work = arg;
     struct fork forks[2];
-    int error = map_and_open(&work->own, value);
+    int error = map_pages(&work->own, value);
     for (int i = 0; i < 2; i++) {
-        fork_start(&forks[i], map_and_open, &work->stolen[i]);
+        fork_start(&forks[i], map_pages, &work->stolen[i]);
         await_theft(&forks[i]);
     }
     for (int i = 1; i >= 0; i--) {
@@ -58,7 +56,7 @@ static int work_in_branches(void *arg, void **value)
     if (work->gives_back && error == 0)
         munmap(work->stolen[0].made, work->stolen[0].size);
     if (work->gives_back && error == 0)
-        error = map_and_open(&work->own, value);
+        error = map_pages(&work->own, value);
     return error != 0 ? error : work->error;
 }
 
@@ -66,7 +64,6 @@ static stint_outcome run_work(struct work *work, size_t size, size_t limit)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = limit;
-    options.owns_descriptors = true;
     options.on_interrupt = STINT_FAIL;
     work->own.size = work->stolen[0].size = work->stolen[1].size = size;
     return run_task(work_in_branches, work, &options);
@@ -77,21 +74,14 @@ static bool is_there(const struct branch *branch)
     return msync(branch->made, branch->size, MS_ASYNC) == 0;
 }
 
-static bool is_open(const struct branch *branch)
-{
-    return fcntl(branch->descriptor, F_GETFD) >= 0;
-}
-
 static void assert_all(const struct work *work, bool there)
 {
     assert_int_equal(is_there(&work->own) + is_there(&work->stolen[0]) + is_there(&work->stolen[1]), there ? 3 : 0);
-    assert_int_equal(is_open(&work->own) + is_open(&work->stolen[0]) + is_open(&work->stolen[1]), there ? 3 : 0);
 }
 
 static void end(struct branch *branch)
 {
     munmap(branch->made, branch->size);
-    close(branch->descriptor);
 }
 
 /* The threads that ran branches take theirs back when they hear of it. */

@@ -203,19 +203,26 @@ TEST(a_jumping_scope_in_a_failing_one)
     assert_false(outer.guard_ran);
 }
 
-TEST(a_masked_outer_scope_is_not_interrupted_through_an_inner_one)
+static void run_inside_a_masked_one(stint_on_interrupt mode)
 {
-    struct level inner = level_with(0, 0, STINT_JUMP);
+    struct level inner = level_with(0, 0, mode);
     inner.before = LOW + 16 * KIB; /* the rest of it by the grace */
     struct level outer = level_with(LOW, 0, STINT_JUMP);
     outer.inside = &inner;
     outer.masked = true;
     run_nest(&outer);
     assert_limit_passed(outer.outcome);
+    assert_false(inner.got_null);
     assert_true(inner.ran_to_its_end);
     assert_ok(inner.outcome);
     assert_true(outer.guard_ran); /* at its unmask */
     assert_false(outer.ran_to_its_end);
+}
+
+TEST(a_masked_outer_scope_is_not_interrupted_through_an_inner_one)
+{
+    run_inside_a_masked_one(STINT_JUMP);
+    run_inside_a_masked_one(STINT_FAIL);
 }
 
 TEST(an_inner_scope_of_a_masked_one_is_stopped_by_its_own_limit)

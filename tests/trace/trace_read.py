@@ -49,7 +49,7 @@ def everything_is_on_its_track():
         # The clock of scopes may be a microsecond behind what comes before it.
         assert abs(waited - one.arguments["queued_ns"]) < 2000, (waited, one.arguments)
 
-    the_one(trace, 'quick "one" \\ \u00e9??')
+    the_one(trace, 'quick "one" \\ \u00e9\ufffd\n')
     the_one(trace, "a name of more bytes than a tra")
     unnamed = [one for one in outermost if one.name.startswith(os.path.basename(PROGRAM)[:17] + "+0x")]
     assert len(unnamed) == 1, [one.name for one in outermost]

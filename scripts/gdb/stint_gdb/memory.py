@@ -42,11 +42,13 @@ def pointer_to(field, address):
     return gdb.Value(int(address)).cast(known()[field].type)
 
 
-def linked(first, link="next"):
+def linked(first, *links):
     count = 0
     while int(first) != 0 and count < LONGEST_LIST:
         yield first
-        first, count = first[link], count + 1
+        for link in links or ("next",):
+            first = first[link]
+        count += 1
 
 
 def plain(name):

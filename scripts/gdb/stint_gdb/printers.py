@@ -111,7 +111,7 @@ class OfUsage:
         self.value = value
 
     def to_string(self):
-        counts = ("samples", "deferred", "open_fds")
+        counts = ("samples", "deferred")
         said = []
         for field in self.value.type.strip_typedefs().fields():
             count = int(self.value[field.name])

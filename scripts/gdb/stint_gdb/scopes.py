@@ -35,9 +35,6 @@ def deferral_of(scope, record, counted):
     held = holds_of(scope, counted)
     if held:
         return "held: " + held[-1]
-    met = scope["met"]
-    if int(met["left"]) > 0 and int(met["word"]) != 0:
-        return f"a frame of protected code below it: {symbol(met['address'])}"
     noted = names_of("deferral").get(int(record["deferral"]), "none")
     return None if noted == "none" else f"last deferred by: {noted}"
 

@@ -67,12 +67,11 @@ def queued_in(pool):
         for place in range(int(deque["top"]), int(deque["bottom"])):
             yield deque["slots"][place % count], f"the deque of worker {int(worker['index'])}"
     fair = pool["fair_queue"]
-    for i in range(int(fair["table_size"])):
-        for entry in linked(fair["table"][i], "chain"):
-            entry = entry.cast(known()["fair_entry"].type)
-            held = str(entry["state"]) == "STI_FAIR_ENTRY_HELD"
-            for task in linked(entry["oldest"], "newer"):
-                yield task, "the fair queue" + (", held back by its account" if held else "")
+    for entry in linked(fair["entries"]["lh_first"], "link", "le_next"):
+        entry = entry.cast(known()["fair_entry"].type)
+        held = str(entry["state"]) == "STI_FAIR_ENTRY_HELD"
+        for task in linked(entry["tasks"]["tqh_first"], "fair_link", "tqe_next"):
+            yield task, "the fair queue" + (", held back by its account" if held else "")
 
 
 def waiting_in(pool):
@@ -97,13 +96,10 @@ def waiting_in(pool):
 
 def sleepers():
     """Tasks that wait for a future, as the library knows them: after some milliseconds."""
-    seen = set()
     for pool in pools():
-        found = [worker["slept"] for worker in slots(pool) if int(worker["slept"]) != 0]
-        for sleeper in found + list(linked(pool["substitutes"]["sleepers"])):
-            if int(sleeper) not in seen:
-                seen.add(int(sleeper))
-                yield sleeper.cast(known()["sleeper"].type)
+        for worker in slots(pool):
+            if int(worker["slept"]) != 0:
+                yield worker["slept"].cast(known()["sleeper"].type)
 
 
 def running_on():

@@ -28,8 +28,8 @@ struct library {
     int (*work)(uint32_t seed, uint64_t *sum);
 };
 
-extern const struct library library_cairo, library_glib, library_icu, library_libgit2, library_mpfr, library_openssl,
-    library_protobuf, library_python;
+extern const struct library library_cairo, library_fftw, library_glib, library_icu, library_libgit2, library_mpfr,
+    library_openssl, library_protobuf, library_python, library_rsvg, library_tcl;
 
 /* FNV-1a */
 #define SUM_BEGIN UINT64_C(0xcbf29ce484222325)

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The undo log; see undo.h. */
+#include "undo.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "alloc/base/backend.h"
+#include "alloc/base/caller.h"
+#include "alloc/base/module.h"
+#include "alloc/base/process.h"
+#include "alloc/base/scope_state.h"
+#include "alloc/base/thread.h"
+#include "alloc/interrupt/boundary.h"
+#include "heap.h"
+#include "mapping.h"
+#include "nursery.h"
+#include "roots.h"
+
+/* --- The entries: a list for each log, and a table by key, for ending one. One lock for all: beside what it costs to
+ * open a handle, that is nothing. Only its thread adds to a scope's log, and ends it; any thread may take an entry off
+ * it meanwhile. */
+
+struct sti_undo {
+    const struct sti_undo_kind *kind;
+    void *key;
+    struct sti_undo **log;           /* where it is, */
+    const struct sti_thread *thread; /* whose; NULL: a group's */
+    struct sti_undo *next;           /* of the log, older */
+    struct sti_undo **link;          /* what points to it */
+    struct sti_undo *next_of_table;  /* with the same hash */
+    bool stays;                      /* a root leads to it */
+    _Alignas(max_align_t) unsigned char before[];
+};
+
+#define LISTS ((size_t)1 << 12)
+
+atomic_size_t sti_undo_count;
+
+STI_TABLE struct sti_undo *sti_undo_table[LISTS];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside;
+
+/* False: a signal handler has found this thread in here, and nothing can be noted now. */
+static bool lock(void)
+{
+    if (inside)
+        return false;
+    inside = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    sti_plain_mutex_lock(&mutex);
+    return true;
+}
+
+static void unlock(void)
+{
+    sti_plain_mutex_unlock(&mutex);
+    atomic_signal_fence(memory_order_seq_cst);
+    inside = false;
+}
+
+static struct sti_undo **list_of(const void *key)
+{
+    return &sti_undo_table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+}
+_Static_assert(LISTS == 1 << 12, "the hash has as many bits");
+
+static bool has_any(struct sti_undo *const *log)
+{
+    return __atomic_load_n(log, __ATOMIC_RELAXED) != NULL;
+}
+
+/* With the lock, as what follows. */
+static bool is_noted(struct sti_undo *const *log, const struct sti_undo_kind *kind, const void *key)
+{
+    const struct sti_undo *entry = *list_of(key);
+    while (entry != NULL && (entry->log != log || entry->kind != kind || entry->key != key))
+        entry = entry->next_of_table;
+    return entry != NULL;
+}
+
+static void put_first(struct sti_undo *entry, struct sti_undo **log)
+{
+    entry->log = log;
+    entry->next = *log;
+    entry->link = log;
+    if (*log != NULL)
+        (*log)->link = &entry->next;
+    __atomic_store_n(log, entry, __ATOMIC_RELAXED);
+}
+
+static void take_off(struct sti_undo *entry)
+{
+    struct sti_undo **link = list_of(entry->key);
+    while (*link != entry)
+        link = &(*link)->next_of_table;
+    *link = entry->next_of_table;
+    __atomic_store_n(entry->link, entry->next, __ATOMIC_RELAXED);
+    if (entry->next != NULL)
+        entry->next->link = entry->link;
+    atomic_fetch_sub_explicit(&sti_undo_count, 1, memory_order_relaxed);
+}
+
+/* Without the lock, like all that allocates. */
+static void drop_all(struct sti_undo *list)
+{
+    while (list != NULL) {
+        struct sti_undo *next = list->next;
+        sti_process_free(list);
+        list = next;
+    }
+}
+
+/* By this scope: what is noted then knows how it was before. */
+static bool is_changed(struct sti_undo *const *log, const struct sti_undo_kind *kind, const void *key)
+{
+    if (!has_any(log) || !lock())
+        return false;
+    bool noted = is_noted(log, kind, key);
+    unlock();
+    return noted;
+}
+
+bool sti_undo_add(const struct sti_undo_kind *kind, void *key, const void *before)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || thread->scope->keeps > 0 || !sti_rule_is_on(kind->rule))
+        return true;
+    struct sti_undo **log = &thread->scope->undo;
+    if (kind->is_threads && is_changed(log, kind, key))
+        return true;
+    struct sti_undo *entry = sti_process_malloc(sizeof *entry + kind->size);
+    if (entry == NULL)
+        return false;
+    *entry = (struct sti_undo){ .kind = kind, .key = key, .thread = thread };
+    memcpy(entry->before, before, kind->size);
+    if (!lock()) {
+        sti_process_free(entry);
+        return true;
+    }
+    struct sti_undo **list = list_of(key);
+    entry->next_of_table = *list;
+    *list = entry;
+    put_first(entry, log);
+    atomic_fetch_add_explicit(&sti_undo_count, 1, memory_order_relaxed);
+    unlock();
+    return true;
+}
+
+bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void *before)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    struct sti_undo *const *own = thread != NULL ? &thread->scope->undo : NULL;
+    struct sti_undo *ended = NULL;
+    bool was_own = false;
+    if (!lock())
+        return false;
+    for (struct sti_undo *entry = *list_of(key), *next; entry != NULL; entry = next) {
+        next = entry->next_of_table;
+        if (entry->kind != kind || entry->key != key)
+            continue;
+        take_off(entry);
+        entry->next = ended;
+        ended = entry;
+        if (entry->log != own)
+            continue;
+        was_own = true;
+        if (before != NULL)
+            memcpy(before, entry->before, kind->size);
+    }
+    unlock();
+    drop_all(ended);
+    return was_own;
+}
+
+/* --- The end of a scope. Its thread, outside of it, which no signal handler finds in here. --- */
+
+enum which { ALL, THREADS, NOTED_BY_OUTER };
+
+/* Off the log and the table, as a list, the newest first. */
+static struct sti_undo *take(struct sti_undo **log, enum which which, struct sti_undo *const *outer)
+{
+    struct sti_undo *list = NULL;
+    struct sti_undo **end = &list;
+    for (struct sti_undo *entry = *log, *next; entry != NULL; entry = next) {
+        next = entry->next;
+        if (which != ALL && !entry->kind->is_threads)
+            continue;
+        if (which == NOTED_BY_OUTER && !is_noted(outer, entry->kind, entry->key))
+            continue;
+        take_off(entry);
+        entry->next = NULL;
+        *end = entry;
+        end = &entry->next;
+    }
+    return list;
+}
+
+/* What is left of the one log is the newest of the other. */
+static void append(struct sti_undo **from, struct sti_undo **to, const struct sti_thread *thread)
+{
+    struct sti_undo *first = *from;
+    if (first == NULL)
+        return;
+    struct sti_undo *last = first;
+    for (struct sti_undo *entry = first; entry != NULL; entry = entry->next) {
+        entry->log = to;
+        entry->thread = thread;
+        last = entry;
+    }
+    last->next = *to;
+    if (*to != NULL)
+        (*to)->link = &last->next;
+    first->link = to;
+    *from = NULL;
+    __atomic_store_n(to, first, __ATOMIC_RELAXED);
+}
+
+static struct sti_undo *take_locked(struct sti_undo **log, enum which which)
+{
+    lock();
+    struct sti_undo *list = take(log, which, NULL);
+    unlock();
+    return list;
+}
+
+void sti_undo_commit(struct sti_scope *scope)
+{
+    if (!has_any(&scope->undo))
+        return;
+    struct sti_scope *outer = scope->outer;
+    lock();
+    struct sti_undo *ended;
+    if (outer == NULL) {
+        ended = take(&scope->undo, ALL, NULL);
+    } else {
+        ended = take(&scope->undo, NOTED_BY_OUTER, &outer->undo);
+        append(&scope->undo, &outer->undo, scope->thread);
+    }
+    unlock();
+    drop_all(ended);
+}
+
+/* Closing a handle may call the application, and be a point of cancellation. */
+static void undo(struct sti_scope *scope, struct sti_undo *entry)
+{
+    if (entry->kind->is_threads)
+        entry->kind->undo(scope, entry->key, entry->before);
+    else
+        STI_BOUNDARY_CALLBACK(entry->kind->undo, scope, entry->key, entry->before);
+}
+
+static void undo_all(struct sti_scope *scope, struct sti_undo *list)
+{
+    while (list != NULL) {
+        struct sti_undo *next = list->next;
+        const struct sti_undo_kind *kind = list->kind;
+        if (!list->stays)
+            undo(scope, list);
+        if (!list->stays || kind->leave == NULL || !kind->leave(list->key, list->before))
+            sti_process_free(list);
+        list = next;
+    }
+}
+
+/* --- What has to be left open --- */
+
+static void set_single(struct sti_single *single, void *key)
+{
+    single->block = key;
+    single->size = sti_backend_has_made(key) ? sti_backend_usable_size(key) : sizeof(void *);
+}
+
+/* As blocks for the scan of roots, with the task's heaps behind; NULL: out of memory. */
+static struct sti_heap *as_blocks(const struct sti_undo *handles, struct sti_heap *heaps)
+{
+    size_t count = 0;
+    for (const struct sti_undo *entry = handles; entry != NULL; entry = entry->next)
+        count++;
+    struct sti_heap *blocks = sti_process_calloc(1, sizeof *blocks + count * sizeof *blocks->singles);
+    if (blocks == NULL)
+        return NULL;
+    blocks->is_of_libc = true;
+    blocks->next = heaps;
+    for (const struct sti_undo *entry = handles; entry != NULL; entry = entry->next)
+        set_single(&blocks->singles[blocks->count++], entry->key);
+    return blocks;
+}
+
+static void note_kept(uintptr_t block, size_t size, bool is_marked, void *handles)
+{
+    (void)size;
+    for (struct sti_undo *entry = is_marked ? handles : NULL; entry != NULL; entry = entry->next)
+        entry->stays = entry->stays || (uintptr_t)entry->key == block;
+}
+
+static void have_all_stay(struct sti_undo *handles)
+{
+    for (; handles != NULL; handles = handles->next)
+        handles->stays = true;
+}
+
+/* Those that a root leads to; or all, where nobody can say. */
+static void look(struct sti_undo *handles, struct sti_heap *heaps, const char *task)
+{
+    struct sti_heap *blocks = as_blocks(handles, heaps);
+    if (blocks == NULL) {
+        have_all_stay(handles);
+        return;
+    }
+    sti_roots_pin(blocks, task);
+    if (blocks->pinned)
+        have_all_stay(handles);
+    else
+        sti_heap_map_visit(blocks, note_kept, handles);
+    sti_heap_map_drop(&blocks->map);
+    sti_process_free(blocks);
+}
+
+/* A block of the task's that stays may be what leads to a handle. */
+static void look_with_heaps(struct sti_scope *scope, struct sti_undo *handles, const char *task)
+{
+    struct sti_heap *young = sti_nursery_list(scope->thread, scope);
+    struct sti_heap *blocks = scope->heaps;
+    if (young != NULL) {
+        young->next = scope->heaps;
+        blocks = young;
+    }
+    struct sti_heap *heaps = sti_mapped_list(scope->mapped, blocks);
+    look(handles, heaps, task);
+    for (struct sti_heap *heap = blocks; heap != NULL; heap = heap->next)
+        sti_heap_map_drop(&heap->map);
+    sti_mapped_drop_list(heaps, blocks);
+    sti_process_free(young);
+}
+
+/* The values that the thread has back are no roots any more when the handles are looked at. */
+void sti_undo_rollback(struct sti_scope *scope, const char *task)
+{
+    if (!has_any(&scope->undo))
+        return;
+    undo_all(scope, take_locked(&scope->undo, THREADS));
+    struct sti_undo *handles = take_locked(&scope->undo, ALL);
+    if (handles == NULL)
+        return;
+    if (sti_roots_are_scanned())
+        look_with_heaps(scope, handles, task);
+    undo_all(scope, handles);
+}
+
+void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo **group)
+{
+    if (!has_any(&subtask->undo))
+        return;
+    undo_all(subtask, take_locked(&subtask->undo, THREADS));
+    lock();
+    append(&subtask->undo, group, NULL);
+    unlock();
+}
+
+void sti_undo_take_over(struct sti_undo **group, struct sti_scope *scope)
+{
+    if (!has_any(group))
+        return;
+    lock();
+    append(group, &scope->undo, scope->thread);
+    unlock();
+}
+
+/* --- Scopes that nobody is in any more --- */
+
+/* Of the thread. */
+static struct sti_undo *take_abandoned(const struct sti_thread *thread)
+{
+    struct sti_undo *list = NULL;
+    for (size_t i = 0; i < LISTS; i++) {
+        struct sti_undo **link = &sti_undo_table[i];
+        while (*link != NULL) {
+            struct sti_undo *entry = *link;
+            if (entry->thread == NULL || entry->thread != thread) {
+                link = &entry->next_of_table;
+                continue;
+            }
+            *link = entry->next_of_table;
+            atomic_fetch_sub_explicit(&sti_undo_count, 1, memory_order_relaxed);
+            entry->next = list;
+            list = entry;
+        }
+    }
+    return list;
+}
+
+void sti_undo_end_thread(const struct sti_thread *thread)
+{
+    if (atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0)
+        return;
+    lock();
+    struct sti_undo *list = take_abandoned(thread);
+    unlock();
+    drop_all(list);
+}
