@@ -79,13 +79,17 @@ static int walk(void *unused, void **value)
 
 /* --- */
 
+static stint_pool *pool; /* a stack has its end on a worker only */
+
 static stint_outcome run(stint_fn *fn, size_t memory)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget = (stint_budget){ .memory = memory, .run_ns = TEN_SECONDS };
+    stint_future *future;
     stint_outcome outcome;
-    if (stint_run(fn, NULL, &options, &outcome) != 0)
+    if (stint_submit(pool, fn, NULL, &options, &future) != 0 || stint_future_wait(future, &outcome) != 0)
         exit(1);
+    stint_future_release(future);
     return outcome;
 }
 
@@ -111,6 +115,8 @@ static int leave_streams(void)
 int main(int argc, char **argv)
 {
     int error = 0;
+    if (stint_pool_create(NULL, &pool) != 0)
+        return 1;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "streams") == 0)
             error |= leave_streams();
@@ -119,5 +125,5 @@ int main(int argc, char **argv)
         else
             return 2;
     }
-    return error;
+    return stint_pool_destroy(pool) != 0 || error;
 }

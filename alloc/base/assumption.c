@@ -31,19 +31,19 @@ struct seen {
     bool lies_in_page;
 };
 
-static void see(void *block, uintptr_t page, void *arg)
+static bool see(void *block, uintptr_t page, void *arg)
 {
     struct seen *seen = arg;
     seen->count++;
     seen->sum += (uintptr_t)block;
     seen->lies_in_page &= (uintptr_t)block >= page;
+    return true;
 }
 
-static bool sees_each_once(sti_backend_heap *heap, size_t count, uintptr_t sum)
+static bool sees_each_once(sti_backend_theap *theap, size_t count, uintptr_t sum)
 {
     struct seen seen = { .lies_in_page = true };
-    sti_backend_heap_blocks(heap, see, &seen);
-    return seen.count == count && seen.sum == sum && seen.lies_in_page;
+    return sti_backend_theap_blocks(theap, see, &seen) && seen.count == count && seen.sum == sum && seen.lies_in_page;
 }
 
 static bool counts(struct sti_backend_size size, size_t count)
@@ -67,20 +67,20 @@ static bool knows_heaps(sti_backend_heap *heap)
         last = block;
         sum += (uintptr_t)block;
     }
-    if (!counts(sti_backend_theap_size(theap), BLOCKS) || !counts(sti_backend_heap_size(heap), BLOCKS) ||
-        !sees_each_once(heap, BLOCKS, sum))
+    if (!counts(sti_backend_theap_size(theap), BLOCKS) || !sees_each_once(theap, BLOCKS, sum))
         return false;
     if (!stint_malloc_is_overridden()) /* so may be the free that we call, as valgrind has it */
         return true;
     sti_backend_free(last);
-    return counts(sti_backend_theap_size(theap), BLOCKS - 1) && sees_each_once(heap, BLOCKS - 1, sum - (uintptr_t)last);
+    return counts(sti_backend_theap_size(theap), BLOCKS - 1) &&
+           sees_each_once(theap, BLOCKS - 1, sum - (uintptr_t)last);
 }
 
 /* Of pages that it has; none has been given up. */
 static bool knows_counts(sti_backend_heap *heap)
 {
-    size_t areas = sti_backend_heap_size(heap).areas;
-    struct sti_backend_pages pages = sti_backend_heap_pages_counted(heap);
+    size_t areas = sti_backend_theap_size(sti_backend_heap_theap(heap)).areas;
+    struct sti_backend_pages pages = sti_backend_heap_pages(heap);
     return pages.now == areas && pages.given_up == 0;
 }
 
@@ -95,24 +95,6 @@ static bool knows_sizes(sti_backend_heap *heap)
         known = usable >= sizes[i] && usable <= sti_backend_block_size(sizes[i]);
     }
     return known;
-}
-
-/* As heap.c makes and ends one. */
-static sti_backend_heap *make_heap(void)
-{
-    sti_quiet_enter();
-    sti_plain_mutex_lock(&sti_quiet_locks[STI_QUIET_HEAPS].mutex);
-    sti_backend_heap *heap = sti_backend_heap_new(false);
-    sti_plain_mutex_unlock(&sti_quiet_locks[STI_QUIET_HEAPS].mutex);
-    sti_quiet_leave();
-    return heap;
-}
-
-static void end_heap(sti_backend_heap *heap)
-{
-    sti_quiet_enter();
-    sti_backend_heap_destroy(heap);
-    sti_quiet_leave();
 }
 
 /* --- The unwinder, of the frame that has called ours. --- */
@@ -167,16 +149,6 @@ static bool knows_jumps(void)
 }
 #endif
 
-static bool knows_mutex(void)
-{
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    bool is_free = !sti_mutex_is_held(&mutex) && sti_mutex_owner(&mutex) == 0;
-    sti_plain_mutex_lock(&mutex);
-    bool is_held = sti_mutex_is_held(&mutex) && sti_mutex_owner(&mutex) == gettid();
-    sti_plain_mutex_unlock(&mutex);
-    return is_free && is_held && !sti_mutex_is_held(&mutex) && sti_mutex_owner(&mutex) == 0;
-}
-
 /* --- All of them. --- */
 
 atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
@@ -191,18 +163,17 @@ static void note(enum sti_assumption assumption, bool holds)
 void sti_assumptions_start(void)
 {
     note(STI_ASSUMED_JUMPS, knows_jumps());
-    note(STI_ASSUMED_MUTEX, knows_mutex());
 }
 
 static __attribute__((noinline, cold)) void run_the_others(void)
 {
-    sti_backend_heap *heap = make_heap();
+    sti_backend_heap *heap = sti_process_begin_heap(NULL, false);
     if (heap == NULL)
         return; /* nor is there memory for whoever wants to use it: the next one tries again */
     note(STI_ASSUMED_HEAPS, knows_heaps(heap));
     note(STI_ASSUMED_COUNTS, knows_counts(heap));
     note(STI_ASSUMED_SIZES, knows_sizes(heap));
-    end_heap(heap);
+    sti_backend_heap_destroy(heap);
     note(STI_ASSUMED_UNWINDER, knows_unwinder());
     atomic_store_explicit(&all_have_run, true, memory_order_release);
 }
@@ -224,23 +195,21 @@ static const char *const lines[STI_ASSUMPTIONS] = {
         "leaving a task's code, whose allocations fail instead: the unwinder does not find the frame "
         "that has called another\n",
     [STI_ASSUMED_JUMPS] = "ending what a longjmp passes: this libc keeps the stack pointer of a jump otherwise\n",
-    [STI_ASSUMED_MUTEX] =
-        "malloc in the child of a fork(2) beside other threads, which may hang there: this libc's mutexes "
-        "do not tell who holds them\n",
 };
 
 static char text[1024]; /* under the lock; not written to again once it has been told */
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 const char *sti_assumptions_tell(void)
 {
-    pthread_mutex_t *lock = &sti_quiet_locks[STI_QUIET_ASSUMPTIONS].mutex;
     sti_assumptions_before_use();
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     bool is_made = text[0] != '\0';
     for (size_t i = 0; i < STI_ASSUMPTIONS && !is_made; i++) {
         if (sti_assumption_fails((enum sti_assumption)i))
             strncat(text, lines[i], sizeof text - 1 - strlen(text));
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return text[0] != '\0' ? text : NULL;
 }

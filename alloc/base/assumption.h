@@ -16,7 +16,6 @@ enum sti_assumption {
     STI_ASSUMED_COUNTS,   /* mimalloc counts a heap's pages */
     STI_ASSUMED_UNWINDER, /* the unwinder, and our own reading of its tables, find the frame that has called another */
     STI_ASSUMED_JUMPS,    /* libc's setjmp keeps the stack pointer where it is read (sti_landing_stack_pointer) */
-    STI_ASSUMED_MUTEX,    /* libc's mutexes tell whether and by whom they are held */
     STI_ASSUMPTIONS,
 };
 

@@ -3,10 +3,10 @@
  * mimalloc 3.3 or later: the one file that includes mimalloc.h. Any thread, unless a function says otherwise.
  *
  * A heap has pages of its own. Each thread that allocates from it has a part of it, its theap, which finds a block
- * faster than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap may be
- * destroyed by any thread, but walked only while nobody else allocates from it, and by the thread that allocated from
- * it as long as that lives: what a thread frees of its own pages is not synchronised. Blocks of the process come from
- * mimalloc's main heap, which this library never changes. */
+ * faster than the heap could; it lives until the heap or its thread ends. Any thread may free a block. A heap of
+ * which mimalloc has given up no page may be destroyed by any thread. Walked is a thread's part of it, by that thread:
+ * what a thread frees of its own pages is not synchronised; and a page that mimalloc has given up is anybody's. Blocks
+ * of the process come from mimalloc's main heap, which this library never changes. */
 #ifndef STI_ALLOC_BASE_BACKEND_H
 #define STI_ALLOC_BASE_BACKEND_H
 
@@ -60,17 +60,18 @@ static inline void sti_backend_prepare(void)
         mi_option_set(mi_option_arena_reserve, STI_BACKEND_ARENA);
 }
 
-/* With the calling thread's part of it. Whether a part gives up full pages is an option of the process's, read when the
- * part is made: so one at a time. A part that somebody makes meanwhile of another heap, outside of this library, gives
- * up none either: then what others free in its full pages waits until its thread collects. NULL: out of memory. */
-static inline sti_backend_heap *sti_backend_heap_new(bool gives_up)
+/* The calling thread's part of the heap, or of a new one where that is NULL. Whether a part gives up full pages is an
+ * option of the process's, read when the part is made: so one at a time. A part that somebody makes meanwhile of
+ * another heap, outside of this library, gives up none either: then what others free in its full pages waits until its
+ * thread collects. Returns the heap; NULL: out of memory. */
+static inline sti_backend_heap *sti_backend_heap_begin(sti_backend_heap *heap, bool gives_up)
 {
-    mi_heap_t *heap = mi_heap_new();
-    if (heap == NULL)
-        return NULL;
     if (!gives_up)
         mi_option_set(mi_option_page_full_retain, STI_BACKEND_NONE_GIVEN_UP);
-    mi_heap_theap(heap);
+    if (heap == NULL)
+        heap = mi_heap_new();
+    if (heap != NULL)
+        mi_heap_theap(heap);
     if (!gives_up)
         mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
     return heap;
@@ -149,16 +150,8 @@ static inline bool sti_backend_add_area(const mi_heap_t *heap, const mi_heap_are
     return true;
 }
 
-/* Blocks that another thread has freed may still be counted until the next collection: never too few. mimalloc 3.6
- * takes in what has been freed of each page, though: in one that it has given up nobody may be freeing. */
-static inline struct sti_backend_size sti_backend_heap_size(sti_backend_heap *heap)
-{
-    struct sti_backend_size sum = { 0, 0, 0, 0 };
-    mi_heap_visit_blocks(heap, false, sti_backend_add_area, &sum);
-    return sum;
-}
-
-/* The same of the calling thread's part of a heap: of all pages but those that mimalloc has given up. */
+/* Of the calling thread's part of a heap: of all pages but those that mimalloc has given up. Blocks that another thread
+ * has freed may still be counted until the next collection: never too few. */
 static inline struct sti_backend_size sti_backend_theap_size(sti_backend_theap *theap)
 {
     struct sti_backend_size sum = { 0, 0, 0, 0 };
@@ -174,7 +167,7 @@ struct sti_backend_pages {
     uint64_t given_up; /* ever */
 };
 
-static inline struct sti_backend_pages sti_backend_heap_pages_counted(sti_backend_heap *heap)
+static inline struct sti_backend_pages sti_backend_heap_pages(sti_backend_heap *heap)
 {
     mi_stats_t stats;
     stats.size = sizeof stats;
@@ -184,8 +177,16 @@ static inline struct sti_backend_pages sti_backend_heap_pages_counted(sti_backen
     return (struct sti_backend_pages){ (size_t)stats.pages.current, (uint64_t)stats.pages_abandoned.total };
 }
 
-/* The address ranges with live blocks of the heap, each of blocks of one size. */
-typedef void sti_backend_area_fn(uintptr_t begin, uintptr_t end, size_t block_size, void *arg);
+/* A page of the calling thread's part of a heap, in which blocks of one size live. */
+struct sti_backend_area {
+    uintptr_t begin; /* of its first block, */
+    uintptr_t end;   /* behind the last that has been made, and */
+    uintptr_t reach; /* behind where further ones would lie */
+    size_t block_size;
+    size_t used; /* so many live */
+};
+
+typedef void sti_backend_area_fn(const struct sti_backend_area *area, void *arg);
 
 struct sti_backend_area_visit {
     sti_backend_area_fn *visit;
@@ -199,45 +200,29 @@ static inline bool sti_backend_visit_area(const mi_heap_t *heap, const mi_heap_a
     (void)block;
     (void)block_size;
     const struct sti_backend_area_visit *areas = visit;
-    if (area->used > 0 && area->full_block_size > 0) /* 0 when somebody frees the page at this moment */
-        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, area->full_block_size,
+    uintptr_t begin = (uintptr_t)area->blocks;
+    size_t size = area->reserved > area->committed ? area->reserved : area->committed;
+    if (area->used > 0 && area->full_block_size > 0)
+        areas->visit(&(struct sti_backend_area){ begin, begin + area->committed, begin + size, area->full_block_size,
+                                                 area->used },
                      areas->arg);
     return true;
 }
 
-/* Nor here. */
-static inline void sti_backend_heap_areas(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
+static inline void sti_backend_theap_areas(sti_backend_theap *theap, sti_backend_area_fn *visit, void *arg)
 {
     struct sti_backend_area_visit areas = { .visit = visit, .arg = arg };
-    mi_heap_visit_blocks(heap, false, sti_backend_visit_area, &areas);
+    mi_theap_visit_blocks(theap, false, sti_backend_visit_area, &areas);
 }
 
-/* The same with all of the page behind them, where further blocks would lie. */
-static inline bool sti_backend_visit_page(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                          size_t block_size, void *visit)
-{
-    (void)heap;
-    (void)block;
-    (void)block_size;
-    const struct sti_backend_area_visit *pages = visit;
-    size_t size = area->reserved > area->committed ? area->reserved : area->committed;
-    if (area->used > 0 && area->full_block_size > 0)
-        pages->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + size, area->full_block_size, pages->arg);
-    return true;
-}
-
-static inline void sti_backend_heap_pages(sti_backend_heap *heap, sti_backend_area_fn *visit, void *arg)
-{
-    struct sti_backend_area_visit pages = { .visit = visit, .arg = arg };
-    mi_heap_visit_blocks(heap, false, sti_backend_visit_page, &pages);
-}
-
-/* The heap's live blocks, each with the beginning of its page. What other threads have freed is taken in first. */
-typedef void sti_backend_block_fn(void *block, uintptr_t page, void *arg);
+/* Live blocks of the calling thread's part, each with the beginning of its page, as long as visit says so. What other
+ * threads have freed is taken in first. */
+typedef bool sti_backend_block_fn(void *block, uintptr_t page, void *arg);
 
 struct sti_backend_block_visit {
     sti_backend_block_fn *visit;
     void *arg;
+    bool stopped;
 };
 
 static inline bool sti_backend_visit_block(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
@@ -245,74 +230,24 @@ static inline bool sti_backend_visit_block(const mi_heap_t *heap, const mi_heap_
 {
     (void)heap;
     (void)block_size;
-    const struct sti_backend_block_visit *blocks = visit;
-    if (block != NULL)
-        blocks->visit(block, (uintptr_t)area->blocks, blocks->arg);
-    return true;
-}
-
-static inline void sti_backend_heap_blocks(sti_backend_heap *heap, sti_backend_block_fn *visit, void *arg)
-{
-    struct sti_backend_block_visit blocks = { .visit = visit, .arg = arg };
-    mi_heap_visit_blocks(heap, true, sti_backend_visit_block, &blocks);
-}
-
-/* The same as long as visit says so. */
-typedef bool sti_backend_block_while_fn(void *block, void *arg);
-
-struct sti_backend_block_while {
-    sti_backend_block_while_fn *visit;
-    void *arg;
-};
-
-static inline bool sti_backend_visit_block_while(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                                 size_t block_size, void *visit)
-{
-    (void)heap;
-    (void)area;
-    (void)block_size;
-    const struct sti_backend_block_while *blocks = visit;
-    return block == NULL || blocks->visit(block, blocks->arg);
+    struct sti_backend_block_visit *blocks = visit;
+    blocks->stopped = block != NULL && !blocks->visit(block, (uintptr_t)area->blocks, blocks->arg);
+    return !blocks->stopped;
 }
 
 /* False: it was stopped. */
-static inline bool sti_backend_heap_blocks_while(sti_backend_heap *heap, sti_backend_block_while_fn *visit, void *arg)
+static inline bool sti_backend_theap_blocks(sti_backend_theap *theap, sti_backend_block_fn *visit, void *arg)
 {
-    struct sti_backend_block_while blocks = { .visit = visit, .arg = arg };
-    return mi_heap_visit_blocks(heap, true, sti_backend_visit_block_while, &blocks);
-}
-
-/* The address ranges, as above, and how many blocks live in each. */
-typedef void sti_backend_used_fn(uintptr_t begin, uintptr_t end, size_t block_size, size_t used, void *arg);
-
-struct sti_backend_used_visit {
-    sti_backend_used_fn *visit;
-    void *arg;
-};
-
-static inline bool sti_backend_visit_used(const mi_heap_t *heap, const mi_heap_area_t *area, void *block,
-                                          size_t block_size, void *visit)
-{
-    (void)heap;
-    (void)block;
-    (void)block_size;
-    const struct sti_backend_used_visit *areas = visit;
-    if (area->used > 0 && area->full_block_size > 0)
-        areas->visit((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->committed, area->full_block_size,
-                     area->used, areas->arg);
-    return true;
-}
-
-static inline void sti_backend_heap_used(sti_backend_heap *heap, sti_backend_used_fn *visit, void *arg)
-{
-    struct sti_backend_used_visit areas = { .visit = visit, .arg = arg };
-    mi_heap_visit_blocks(heap, false, sti_backend_visit_used, &areas);
+    struct sti_backend_block_visit blocks = { .visit = visit, .arg = arg, .stopped = false };
+    mi_theap_visit_blocks(theap, true, sti_backend_visit_block, &blocks);
+    return !blocks.stopped;
 }
 
 static inline void *sti_backend_made(void *block)
 {
 #ifdef STI_TSAN
-    sti_tsan_made(block, mi_usable_size(block));
+    if (mi_is_in_heap_region(block))
+        sti_tsan_made(block, mi_usable_size(block));
 #endif
     return block;
 }
@@ -354,9 +289,23 @@ static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t a
     return sti_backend_made(mi_theap_malloc_aligned(theap, size, alignment));
 }
 
+/* Blocks of the process. Who makes them is mimalloc; in the child of a fork(2) that is part of a process, libc
+ * (process.h). */
+struct sti_backend_process {
+    void *(*malloc)(size_t size);
+    void *(*zalloc)(size_t size);
+    void *(*aligned)(size_t size, size_t alignment);
+};
+extern struct sti_backend_process sti_backend_process __attribute__((visibility("hidden")));
+
+#define STI_BACKEND_PROCESS                                                                                            \
+    {                                                                                                                  \
+        mi_malloc, mi_zalloc, mi_malloc_aligned                                                                        \
+    }
+
 static inline void *sti_backend_malloc(size_t size)
 {
-    return sti_backend_made(mi_malloc(size));
+    return sti_backend_made(sti_backend_process.malloc(size));
 }
 
 static inline void *sti_backend_zalloc(size_t size)
@@ -365,7 +314,7 @@ static inline void *sti_backend_zalloc(size_t size)
     void *block = sti_backend_malloc(size);
     return block != NULL ? memset(block, 0, size) : NULL;
 #else
-    return mi_zalloc(size);
+    return sti_backend_process.zalloc(size);
 #endif
 }
 
@@ -377,7 +326,7 @@ static inline void *sti_backend_realloc(void *block, size_t size)
 
 static inline void *sti_backend_aligned(size_t alignment, size_t size)
 {
-    return sti_backend_made(mi_malloc_aligned(size, alignment));
+    return sti_backend_made(sti_backend_process.aligned(size, alignment));
 }
 
 #ifdef STI_TSAN
@@ -398,11 +347,10 @@ static inline void sti_backend_free(void *block)
     STI_BACKEND_FREE(block);
 }
 
-/* Of any address. mimalloc 2 does not know the region of what the system placed beyond 20 TiB, but the heap of each
- * block. */
+/* Of any address. */
 static inline bool sti_backend_has_made(const void *block)
 {
-    return mi_is_in_heap_region(block) || mi_check_owned(block);
+    return mi_is_in_heap_region(block);
 }
 
 static inline size_t sti_backend_usable_size(const void *block)

@@ -47,6 +47,19 @@ struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
     return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
 }
 
+static struct sti_caller_module extent_of(const struct dl_find_object *found)
+{
+    uintptr_t begin = (uintptr_t)found->dlfo_map_start;
+    return (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found->dlfo_map_end - begin };
+}
+
+struct sti_caller_module sti_caller_module_of(const void *address)
+{
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? extent_of(&found)
+                                                                    : (struct sti_caller_module){ .size = 0 };
+}
+
 /* A module that is a part of this library; NULL: it has not been loaded. relaxed: only compared. */
 static _Atomic(const void *) part;
 
@@ -71,45 +84,29 @@ bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info)
 {
     struct sti_caller_module module = sti_caller_module_at(info);
     return is_part(&module) ||
-           (sti_caller_module_is_ours(info) && (sti_caller_is_named(info->dlpi_name, "libstint", 8) ||
-                                                sti_caller_is_named(info->dlpi_name, "libmimalloc", 11)));
+           (sti_caller_module_is_ours(info) &&
+            (sti_caller_is_named(info->dlpi_name, "libstint") || sti_caller_is_named(info->dlpi_name, "libmimalloc")));
 }
 
-/* Names of modules: a file name is meant when it continues with '.' or '-' or ends there; of a pattern, also when it
- * continues otherwise. A list only grows; release publishes an entry, acquire finds it whole. */
+/* Names of modules: a file name is meant when it continues with '.' or '-' or ends there. Those that are never left, */
+static const char *const never_left[] = {
+    "libc",      "ld-linux",    "libstdc++", "libgcc_s",   "libc++",
+    "libc++abi", "libmimalloc", "libunwind", "linux-vdso", "libck", /* what this library does in it is half done */
+    NULL,
+};
+static const char *const openmp[] = { "libgomp", "libomp", "libomp5", "libiomp5", NULL };
+static const char *const cxx[] = { "libstdc++", "libc++", "libc++abi", "libgcc_s", NULL };
+
+/* and what the program adds: to these, and to those that are left (stint_module_allow). A list only grows; release
+ * publishes an entry, acquire finds it whole. */
 struct name {
     const struct name *next;
     size_t length;
-    const char *text;
-    bool is_pattern; /* it ended in a '*' */
+    bool is_pattern; /* it ended in a '*': a file's name may continue in any way */
+    char text[];
 };
 typedef _Atomic(const struct name *) names_list;
-
-/* Those that are never left. */
-#define BUILT_IN(module, following)                                                                                    \
-    {                                                                                                                  \
-        (following), sizeof(module) - 1, (module), false                                                               \
-    }
-static const struct name built_in[] = {
-    BUILT_IN("libc", &built_in[1]),
-    BUILT_IN("ld-linux", &built_in[2]),
-    BUILT_IN("libstdc++", &built_in[3]),
-    BUILT_IN("libgcc_s", &built_in[4]),
-    BUILT_IN("libc++", &built_in[5]),
-    BUILT_IN("libc++abi", &built_in[6]),
-    BUILT_IN("libmimalloc", &built_in[7]),
-    BUILT_IN("libunwind", &built_in[8]),
-    BUILT_IN("linux-vdso", &built_in[9]),
-    BUILT_IN("libck", &built_in[10]), /* what this library does in it is half done */
-    BUILT_IN("libgomp", &built_in[11]),
-    BUILT_IN("libomp", &built_in[12]),
-    BUILT_IN("libomp5", &built_in[13]),
-    BUILT_IN("libiomp5", NULL),
-};
-#define OPENMP 10 /* the first of OpenMP's */
-static names_list protected_names = built_in;
-
-/* Those that are, as the program has said (stint_module_allow). */
+static names_list protected_names;
 static names_list allowed_names;
 
 /* And those of which it is known that they may be left: each was, at random points, by the hundred thousand
@@ -130,22 +127,30 @@ static const struct {
 };
 #define LIBRARIES (sizeof libraries / sizeof libraries[0])
 
-bool sti_caller_is_named(const char *path, const char *name, size_t length)
+static const char *file_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    const char *file = slash != NULL ? slash + 1 : path;
-    if (strncmp(file, name, length) != 0)
-        return false;
-    char after = file[length];
-    return after == '\0' || after == '.' || after == '-';
+    return slash != NULL ? slash + 1 : path;
+}
+
+bool sti_caller_is_named(const char *path, const char *name)
+{
+    const char *file = file_of(path);
+    size_t length = strlen(name);
+    return strncmp(file, name, length) == 0 && (file[length] == '\0' || file[length] == '.' || file[length] == '-');
+}
+
+static bool is_one_of(const char *const *names, const char *path)
+{
+    const char *file = file_of(path);
+    while (*names != NULL && !sti_caller_is_named(file, *names))
+        names++;
+    return *names != NULL;
 }
 
 bool sti_caller_is_openmp(const char *path)
 {
-    const struct name *entry = &built_in[OPENMP];
-    while (entry != NULL && !sti_caller_is_named(path, entry->text, entry->length))
-        entry = entry->next;
-    return entry != NULL;
+    return is_one_of(openmp, path);
 }
 
 static bool is_module_ours; /* the one that this library is in is nothing else */
@@ -217,9 +222,8 @@ static bool is_loader(const void *caller)
 
 static bool is_of_openmp(const void *caller)
 {
-    struct dl_find_object found;
-    return sti_caller_is_kept(caller) && _dl_find_object((void *)(uintptr_t)caller, &found) == 0 &&
-           sti_caller_is_openmp(found.dlfo_link_map->l_name);
+    const struct link_map *module = sti_caller_is_kept(caller) ? sti_module_of(caller) : NULL;
+    return module != NULL && sti_caller_is_openmp(module->l_name);
 }
 
 bool sti_caller_ends_process(const void *caller)
@@ -238,9 +242,8 @@ bool sti_caller_must_wait(const void *caller)
 
 static bool is_meant(const struct name *name, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return name->is_pattern ? strncmp(slash != NULL ? slash + 1 : path, name->text, name->length) == 0
-                            : sti_caller_is_named(path, name->text, name->length);
+    return name->is_pattern ? strncmp(file_of(path), name->text, name->length) == 0
+                            : sti_caller_is_named(path, name->text);
 }
 
 static bool is_on(names_list *list, const char *path)
@@ -251,15 +254,21 @@ static bool is_on(names_list *list, const char *path)
     return name != NULL;
 }
 
+static bool is_protected(const char *path)
+{
+    return is_one_of(never_left, path) || is_one_of(openmp, path) || is_on(&protected_names, path);
+}
+
 /* length: without the '*' of a pattern. */
 static int add(names_list *list, const char *text, size_t length, bool is_pattern)
 {
     struct name *name = sti_process_lasting_malloc(sizeof *name + length + 1);
     if (name == NULL)
         return ENOMEM;
-    char *copy = memcpy(name + 1, text, length);
-    copy[length] = '\0';
-    *name = (struct name){ .length = length, .text = copy, .is_pattern = is_pattern };
+    name->length = length;
+    name->is_pattern = is_pattern;
+    memcpy(name->text, text, length);
+    name->text[length] = '\0';
     name->next = atomic_load_explicit(list, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(list, &name->next, name, memory_order_release, memory_order_relaxed))
         ;
@@ -268,9 +277,11 @@ static int add(names_list *list, const char *text, size_t length, bool is_patter
 
 int stint_module_protect(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (name == NULL || name[0] == '\0' || strpbrk(name, "/*") != NULL)
         return EINVAL;
-    return is_on(&protected_names, name) ? 0 : add(&protected_names, name, strlen(name), false);
+    return is_protected(name) ? 0 : add(&protected_names, name, strlen(name), false);
 }
 
 static int allow(const char *text, size_t length)
@@ -284,21 +295,17 @@ static int allow(const char *text, size_t length)
 
 int stint_module_allow(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (name == NULL)
         return EINVAL;
-    return is_on(&protected_names, name) ? EPERM : allow(name, strlen(name));
-}
-
-static bool is_of_cxx(const char *path)
-{
-    return sti_caller_is_named(path, "libstdc++", 9) || sti_caller_is_named(path, "libc++", 6) ||
-           sti_caller_is_named(path, "libc++abi", 9) || sti_caller_is_named(path, "libgcc_s", 8);
+    return is_protected(name) ? EPERM : allow(name, strlen(name));
 }
 
 static unsigned known_ways(const char *path)
 {
     size_t i = 0;
-    while (i < LIBRARIES && !sti_caller_is_named(path, libraries[i].name, strlen(libraries[i].name)))
+    while (i < LIBRARIES && !sti_caller_is_named(path, libraries[i].name))
         i++;
     return i < LIBRARIES ? libraries[i].ways : 0;
 }
@@ -307,17 +314,11 @@ static unsigned known_ways(const char *path)
 static unsigned ways_of(const struct link_map *module)
 {
     const char *path = module->l_name;
-    if (is_on(&protected_names, path))
-        return is_of_cxx(path) ? STI_LEFT_AT_END : 0;
+    if (is_protected(path))
+        return is_one_of(cxx, path) ? STI_LEFT_AT_END : 0;
     if (module == _r_debug.r_map || is_on(&allowed_names, path))
         return STI_LEFT_ANYHOW;
     return known_ways(path);
-}
-
-static struct sti_caller_module extent_of(const struct dl_find_object *found)
-{
-    uintptr_t begin = (uintptr_t)found->dlfo_map_start;
-    return (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found->dlfo_map_end - begin };
 }
 
 static bool is_ours(const struct sti_caller_module *module)
@@ -341,10 +342,7 @@ bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_cal
 
 bool sti_caller_is_ours(uintptr_t instruction)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)instruction, &found) != 0)
-        return false;
-    const struct sti_caller_module module = extent_of(&found);
+    const struct sti_caller_module module = sti_caller_module_of((const void *)instruction);
     return is_ours(&module);
 }
 
@@ -359,11 +357,8 @@ bool sti_caller_is_protected(uintptr_t instruction)
 
 bool sti_caller_is_this_module(const void *caller)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)(uintptr_t)&sti_caller_system, &found) != 0)
-        return false;
-    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    return (uintptr_t)caller - begin < (uintptr_t)found.dlfo_map_end - begin;
+    const struct sti_caller_module own = sti_caller_module_of(&sti_caller_system);
+    return sti_caller_in(&own, caller);
 }
 
 bool sti_caller_is_surely_ours(const void *caller)

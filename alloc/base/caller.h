@@ -83,6 +83,9 @@ bool sti_caller_ends_process(const void *caller);
  * is this library's, too. Any thread. */
 void sti_caller_note_part(const void *address);
 
+/* Where the module lies that this address is in; of size 0: in none. Safe in signal handlers, as all that asks this. */
+struct sti_caller_module sti_caller_module_of(const void *address);
+
 /* Is it in the module that this library is in? */
 bool sti_caller_is_this_module(const void *caller);
 
@@ -99,7 +102,7 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info);
 
 /* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */
-bool sti_caller_is_named(const char *path, const char *name, size_t length);
+bool sti_caller_is_named(const char *path, const char *name);
 bool sti_caller_is_openmp(const char *path);
 
 /* How a frame is left that lies between the point of an interrupt and its scope. */

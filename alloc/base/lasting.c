@@ -127,7 +127,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
 /* The list only grows; release publishes an entry, acquire finds it whole. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MODULES].mutex; /* for those that add */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for those that add */
 
 static bool is_listed(const void *address)
 {
@@ -180,11 +180,8 @@ static void leave_no_short_way_to(const struct sti_caller_module *module)
 /* Have the module stay that lies there and has this path. False: it is going, or has gone. */
 static bool pin(const char *path, const struct sti_caller_module *module)
 {
-    struct dl_find_object there;
-    sti_quiet_enter();
     const struct link_map *pinned = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    sti_quiet_leave();
-    return pinned != NULL && _dl_find_object((void *)module->begin, &there) == 0 && there.dlfo_link_map == pinned;
+    return pinned != NULL && sti_module_of((const void *)module->begin) == pinned;
 }
 
 static int keep(const char *path, struct sti_caller_module module)
@@ -192,14 +189,14 @@ static int keep(const char *path, struct sti_caller_module module)
     int error = 0;
     if (!pin(path, &module))
         return ENOENT;
-    pthread_mutex_lock(lock);
+    pthread_mutex_lock(&lock);
     if (is_listed((const void *)module.begin))
         error = 0;
     else if (append(module))
         leave_no_short_way_to(&module);
     else
         error = ENOSPC;
-    pthread_mutex_unlock(lock);
+    pthread_mutex_unlock(&lock);
     return error;
 }
 
@@ -217,7 +214,7 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
     struct sought *sought = argument;
     size_t length = strlen(info->dlpi_name);
     (void)size;
-    if (length >= sizeof sought->path || !sti_caller_is_named(info->dlpi_name, sought->name, strlen(sought->name)))
+    if (length >= sizeof sought->path || !sti_caller_is_named(info->dlpi_name, sought->name))
         return 0;
     sought->is_there = true;
     sought->found = sti_caller_module_at(info);
@@ -229,9 +226,7 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
 
 static bool find_next(struct sought *sought)
 {
-    sti_quiet_enter();
     int found = dl_iterate_phdr(seek, sought);
-    sti_quiet_leave();
     return found != 0;
 }
 
@@ -251,6 +246,8 @@ static void end_masked(void)
 
 int stint_module_keep(const char *name)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int error = stint_module_protect(name);
     if (error != 0)
         return error;
@@ -264,15 +261,11 @@ int stint_module_keep(const char *name)
 
 void sti_keep_openmp(const void *caller)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)(uintptr_t)caller, &found) != 0 || !sti_caller_is_openmp(found.dlfo_link_map->l_name))
-        return;
-    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    if (is_listed((const void *)begin))
+    const struct link_map *module = sti_module_of(caller);
+    if (module == NULL || is_listed(caller) || !sti_caller_is_openmp(module->l_name))
         return;
     begin_masked();
-    keep(found.dlfo_link_map->l_name,
-         (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin });
+    keep(module->l_name, sti_caller_module_of(caller));
     end_masked();
 }
 

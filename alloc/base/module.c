@@ -326,7 +326,6 @@ static stint_link_report look(void)
 {
     stint_link_report report = { .size = sizeof report, .metered = true, .locked = true };
     const struct link_map *own = sti_module_of(&sti_link_is_good);
-    sti_quiet_enter();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct link_map *module = definer(functions[i].symbol);
         if (module == own)
@@ -337,7 +336,6 @@ static stint_link_report look(void)
             report.module = module != NULL ? module->l_name : NULL;
         }
     }
-    sti_quiet_leave();
     if (report.metered && !malloc_makes_our_blocks()) {
         report.metered = false;
         report.function = functions[0].name;
@@ -346,11 +344,6 @@ static stint_link_report look(void)
     atomic_store_explicit(&malloc_is_another_s, report.function == functions[0].name, memory_order_relaxed);
     atomic_store_explicit(&has_looked, true, memory_order_release);
     return report;
-}
-
-void sti_link_start(void)
-{
-    look();
 }
 
 bool sti_link_has_malloc(void)
@@ -396,6 +389,8 @@ static bool is_known_backend(void)
 
 int stint_link_check(stint_link_report *report)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (report == NULL)
         return EINVAL;
     stint_link_report found = look();

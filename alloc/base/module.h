@@ -93,11 +93,8 @@ static inline bool sti_link_flags_valid(unsigned flags)
 }
 
 /* Is the malloc that the program uses ours? Where it is not, what we make for a caller to free has to come from that
- * one. Before this library's start too. */
+ * one. Looked for at the first question, and not at start: the loader's answers take 0.2 ms of each process. */
 bool sti_link_has_malloc(void);
-
-/* At start. */
-void sti_link_start(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */
 

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * What belongs to the whole process: memory for the library's own records, and locks over a fork(2); see process.h. Any
+ * What belongs to the whole process: memory for the library's own records, giving back, and fork(2); see process.h. Any
  * thread. */
 #include "process.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/single_threaded.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "assumption.h"
 #include "backend.h"
+#include "instrumentation.h"
 #include "module.h"
 
 /* --- Memory for the library's own records. --- */
+
+struct sti_backend_process sti_backend_process = STI_BACKEND_PROCESS;
 
 void *sti_process_malloc(size_t size)
 {
@@ -36,7 +35,7 @@ void *sti_process_calloc(size_t count, size_t size)
 
 void *sti_process_realloc(void *block, size_t size)
 {
-    return sti_backend_realloc(block, size);
+    return sti_process_is_partial() ? sti_process_realloc_in_part(block, size) : sti_backend_realloc(block, size);
 }
 
 void *sti_process_aligned(size_t alignment, size_t size)
@@ -46,7 +45,10 @@ void *sti_process_aligned(size_t alignment, size_t size)
 
 void sti_process_free(void *block)
 {
-    sti_backend_free(block);
+    if (sti_process_is_partial())
+        sti_process_free_in_part(block);
+    else
+        sti_backend_free(block);
 }
 
 void *sti_process_lasting_malloc(size_t size)
@@ -69,27 +71,6 @@ void *sti_process_lasting_aligned(size_t alignment, size_t size)
     return sti_process_aligned(alignment, size);
 }
 
-/* --- Waiting, before a fork(2), for what must not be under way in it. Any thread.
- *
- * A thread that is in the loader, or in mimalloc's lists of heaps, has the read side of a lock, and a fork(2) the write
- * side, which goes first where both wait: or threads that roll back one task after another would never let one happen.
- * A thread that waits for either at a fork(2) is not there in the child; so the child's lock is a new one. */
-
-STI_AT_FORKS struct sti_quiet_mutex sti_quiet_locks[STI_QUIET_LOCKS] = { [0 ... STI_QUIET_LOCKS -
-                                                                          1] = { PTHREAD_MUTEX_INITIALIZER } };
-
-static STI_AT_FORKS pthread_rwlock_t others = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-
-void sti_quiet_enter(void)
-{
-    sti_plain_rwlock_rdlock(&others);
-}
-
-void sti_quiet_leave(void)
-{
-    sti_plain_rwlock_unlock(&others);
-}
-
 /* --- Giving back. mimalloc has one thread at a time give free pages to the system, and does not do what another asks
  * for meanwhile, nor later if nobody allocates any more. So one of ours at a time asks it, until nobody has asked that
  * one meanwhile:
@@ -100,9 +81,8 @@ void sti_quiet_leave(void)
  *   COLLECTING -> AT_REST      by the same
  *
  * Each is a read-modify-write, acquire and release: what was freed before ASKED is seen by what mimalloc is asked for
- * after it. tests/models/collect.pml searches the states. None is under way in the child of a fork(2): each is inside
- * of sti_quiet_enter(). What mimalloc does of itself at that moment, in a thread that allocates, we cannot see; such a
- * thread comes back to it. */
+ * after it. tests/models/collect.pml searches the states. What mimalloc does of itself at that moment, in a thread that
+ * allocates, we cannot see; such a thread comes back to it. */
 
 enum { AT_REST, COLLECTING, ASKED };
 static atomic_int collecting;
@@ -128,113 +108,158 @@ static bool begin_collecting(void)
 
 void sti_process_collect(void)
 {
-    sti_quiet_enter();
-    if (begin_collecting()) {
-        do
-            sti_backend_process_collect();
-        while (move_on(ASKED, COLLECTING) || !move_on(COLLECTING, AT_REST));
-    }
-    sti_quiet_leave();
-}
-
-bool sti_process_has_one_thread(void)
-{
-    return __libc_single_threaded != 0;
-}
-
-_Thread_local bool sti_fork_takes_locks;
-
-STI_FORK_HANDLER void sti_quiet_before_fork(void)
-{
-    if (!sti_fork_takes_locks)
+    if (!begin_collecting())
         return;
-    sti_plain_rwlock_wrlock(&others);
-    for (size_t i = 0; i < STI_QUIET_LOCKS; i++)
-        sti_plain_mutex_lock(&sti_quiet_locks[i].mutex);
+    do
+        sti_backend_process_collect();
+    while (move_on(ASKED, COLLECTING) || !move_on(COLLECTING, AT_REST));
 }
 
-static STI_FORK_HANDLER void unlock_all(void)
+sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap, bool gives_up)
 {
-    for (size_t i = 0; i < STI_QUIET_LOCKS; i++)
-        sti_plain_mutex_unlock(&sti_quiet_locks[i].mutex);
+    static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+    sti_plain_mutex_lock(&beginning);
+    heap = sti_backend_heap_begin(heap, gives_up);
+    sti_plain_mutex_unlock(&beginning);
+    return heap;
 }
 
-STI_FORK_HANDLER void sti_quiet_after_fork(void)
+/* --- fork(2). --- */
+
+STI_AT_FORKS bool sti_process_is_part;
+
+/* Of the fork that the calling thread is in. */
+static _Thread_local bool others_rest;
+static _Thread_local bool child_is_whole;
+
+/* The system counts each thread as a folder. It counts one that has been joined for a moment longer, and where /proc is
+ * not there it tells nothing: then there are others for all that is known. */
+#define FOLDERS_OF_ONE_THREAD (3 + STI_TOOL_THREADS)
+
+static bool has_one_thread(void)
 {
-    if (!sti_fork_takes_locks)
-        return;
-    unlock_all();
-    sti_plain_rwlock_unlock(&others);
-}
-
-STI_FORK_HANDLER void sti_quiet_in_child(void)
-{
-    if (!sti_fork_takes_locks)
-        return;
-    unlock_all();
-    others = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-}
-
-/* --- mimalloc's locks in the child of a fork(2).
- *
- * What such a lock protects is whole enough: the lists of heaps, and of what each thread has of them, are not changed
- * during a fork(2) (process.h); the others guard that a table or an arena is made once, which is stored last.
- *
- * libc writes the owner into a lock after it is taken, and takes it out before it is released. So one without an owner
- * is waited for: for longer than a living thread is between two instructions. */
-
-#define PATIENCE_MS 1000
-
-/* Two who find the same must not release it twice: the second finds that the first has it. */
-static pthread_mutex_t *const one_at_a_time = &sti_quiet_locks[STI_QUIET_BACKEND].mutex;
-
-static bool is_of_backend(const void *caller)
-{
-    struct dl_find_object ours;
-    return caller != NULL && _dl_find_object((void *)(uintptr_t)sti_backend_address(), &ours) == 0 &&
-           caller >= ours.dlfo_map_start && caller < ours.dlfo_map_end;
-}
-
-bool sti_mutex_is_held(const pthread_mutex_t *mutex)
-{
-    return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_ACQUIRE) != 0;
-}
-
-int sti_mutex_owner(const pthread_mutex_t *mutex)
-{
-    return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED);
-}
-
-bool sti_process_thread_is_gone(int id)
-{
+    struct stat threads;
     int saved_errno = errno;
-    bool gone = tgkill(getpid(), id, 0) != 0 && errno == ESRCH;
+    bool has = __libc_single_threaded != 0 ||
+               (stat("/proc/self/task", &threads) == 0 && threads.st_nlink == FOLDERS_OF_ONE_THREAD);
     errno = saved_errno;
-    return gone;
+    return has;
 }
 
-/* Its owner is not there, or there has been none for long. */
-static bool is_left(const pthread_mutex_t *mutex)
+STI_FORK_HANDLER void sti_process_before_fork(void)
 {
-    static const struct timespec nap = { .tv_nsec = 1000000 };
-    for (int i = 0; i < PATIENCE_MS; i++) {
-        if (!sti_mutex_is_held(mutex))
-            return false;
-        int owner = sti_mutex_owner(mutex);
-        if (owner != 0)
-            return sti_process_thread_is_gone(owner);
-        syscall(SYS_nanosleep, &nap, NULL); /* libc's is a place where threads are cancelled */
-    }
-    return true;
+    bool will_be_whole = others_rest || has_one_thread();
+    if (child_is_whole != will_be_whole)
+        child_is_whole = will_be_whole;
 }
 
-void sti_lock_in_child(pthread_mutex_t *mutex, const void *caller)
+static STI_AT_FORKS atomic_bool is_used; /* relaxed: a thread that forks sees what it has made */
+
+void sti_process_note_use(void)
 {
-    if (mutex == one_at_a_time || sti_assumption_fails(STI_ASSUMED_MUTEX) || !sti_mutex_is_held(mutex) ||
-        !is_of_backend(caller))
+    if (!sti_process_is_used())
+        atomic_store_explicit(&is_used, true, memory_order_relaxed);
+}
+
+bool sti_process_is_used(void)
+{
+    return atomic_load_explicit(&is_used, memory_order_relaxed);
+}
+
+bool sti_process_child_is_whole(void)
+{
+    return child_is_whole;
+}
+
+/* --- Memory in part of a process: libc's functions, which this library and mimalloc both replace. --- */
+
+static void *(*libc_malloc)(size_t size);
+static void *(*libc_calloc)(size_t count, size_t size);
+static void *(*libc_realloc)(void *block, size_t size);
+static void *(*libc_memalign)(size_t alignment, size_t size);
+static void (*libc_free)(void *block);
+static size_t (*libc_usable_size)(void *block);
+
+static void find_libc_s(void)
+{
+    *(void **)&libc_malloc = sti_libc_function("malloc");
+    *(void **)&libc_calloc = sti_libc_function("calloc");
+    *(void **)&libc_realloc = sti_libc_function("realloc");
+    *(void **)&libc_memalign = sti_libc_function("memalign");
+    *(void **)&libc_free = sti_libc_function("free");
+    *(void **)&libc_usable_size = sti_libc_function("malloc_usable_size");
+}
+
+static void *zalloc_in_part(size_t size)
+{
+    return libc_calloc(1, size);
+}
+
+static void *aligned_in_part(size_t size, size_t alignment)
+{
+    return libc_memalign(alignment, size);
+}
+
+void sti_process_free_in_part(void *block)
+{
+    if (!sti_backend_has_made(block))
+        libc_free(block);
+}
+
+void *sti_process_realloc_in_part(void *block, size_t size)
+{
+    if (!sti_backend_has_made(block))
+        return libc_realloc(block, size);
+    void *moved = libc_malloc(size);
+    size_t before = sti_backend_usable_size(block);
+    return moved != NULL ? memcpy(moved, block, before < size ? before : size) : NULL;
+}
+
+size_t sti_process_usable_size_in_part(void *block)
+{
+    return sti_backend_has_made(block) ? sti_backend_usable_size(block) : libc_usable_size(block);
+}
+
+_Noreturn void sti_process_end_thread_of_part(void)
+{
+    for (;;)
+        syscall(SYS_exit, 0);
+}
+
+STI_FORK_HANDLER void sti_process_in_child(void)
+{
+    if (child_is_whole)
         return;
-    sti_plain_mutex_lock(one_at_a_time);
-    if (is_left(mutex))
-        *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    sti_plain_mutex_unlock(one_at_a_time);
+    sti_process_is_part = true;
+    find_libc_s();
+    sti_backend_process = (struct sti_backend_process){ libc_malloc, zalloc_in_part, aligned_in_part };
+}
+
+/* --- A fork beside the library's own threads, which rest in it: each has the read side of a lock while it works.
+ * --- */
+
+static pthread_rwlock_t works = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+void sti_service_works(void)
+{
+    sti_plain_rwlock_rdlock(&works);
+}
+
+void sti_service_rests(void)
+{
+    sti_plain_rwlock_unlock(&works);
+}
+
+/* Of the lock the child has a new one: libc has noted the number of the parent's thread in it. */
+pid_t sti_process_fork(void)
+{
+    sti_plain_rwlock_wrlock(&works);
+    others_rest = true;
+    pid_t pid = fork();
+    others_rest = false;
+    if (pid == 0)
+        works = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+    else
+        sti_plain_rwlock_unlock(&works);
+    return pid;
 }

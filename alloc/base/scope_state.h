@@ -18,7 +18,6 @@
 
 #include "caller.h"
 
-struct sti_callback;
 struct sti_heap;
 struct sti_mapped;
 struct sti_share;
@@ -129,10 +128,9 @@ struct sti_scope {
     struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
     bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
-    bool is_inner_subtask;         /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
-    size_t forks;                  /* outstanding on the thread when it opened (left_frames.h), */
-    size_t own_forks;              /* and those that only it can run (left_frames.h) */
-    struct sti_callback *callback; /* that the thread was in (boundary.h) */
+    bool is_inner_subtask; /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
+    size_t forks;          /* outstanding on the thread when it opened (left_frames.h), */
+    size_t own_forks;      /* and those that only it can run (left_frames.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;
@@ -200,6 +198,7 @@ struct sti_scope {
 
     void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;
+    char *message;   /* its outcome's, of STINT_MESSAGE_SIZE bytes; NULL: it has none, being a subtask's */
     size_t sweep_at; /* when it will be next */
 };
 

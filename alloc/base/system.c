@@ -180,7 +180,7 @@ size_t sti_cgroup_memory_limit(const char *root)
 #define NONE (-1)
 #define FIRST_BEHIND_STANDARD 3
 
-static pthread_mutex_t *const reading = &sti_quiet_locks[STI_QUIET_RESIDENT].mutex;
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 static int kept = NONE;
 static struct stat kept_file; /* the kernel gives its numbers to no other file while this one is open */
 
@@ -214,6 +214,7 @@ static void keep_none(void)
 static size_t keep(const char *path)
 {
     int opened = open(path, O_RDONLY | O_CLOEXEC);
+    sti_process_note_use();
     kept =
         opened >= 0 && opened < FIRST_BEHIND_STANDARD ? fcntl(opened, F_DUPFD_CLOEXEC, FIRST_BEHIND_STANDARD) : opened;
     if (kept != opened)
@@ -239,12 +240,12 @@ static size_t read_anew(void)
 
 static size_t read_resident(void)
 {
-    sti_plain_mutex_lock(reading);
+    sti_plain_mutex_lock(&reading);
     size_t bytes = is_ours(kept) ? read_from(kept) : 0;
     if (bytes == 0)
         bytes = read_anew();
     int error = errno;
-    sti_plain_mutex_unlock(reading);
+    sti_plain_mutex_unlock(&reading);
     errno = error;
     return bytes;
 }
@@ -267,19 +268,13 @@ size_t sti_resident(void)
     return bytes;
 }
 
-/* At once: it may be about to change the root, and see no /proc any more. */
-static STI_FORK_HANDLER void renew_resident_in_child(void)
-{
-    if (kept != NONE)
-        read_anew();
-}
-
 /* --- The last threads. --- */
 
 static atomic_uint services; /* relaxed: who sees too few looks again */
 
 int sti_service_start(pthread_t *id, void *(*function)(void *arg))
 {
+    sti_process_note_use();
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -326,9 +321,13 @@ unsigned sti_process_threads(void)
     return count > own ? count - own : count;
 }
 
+/* What is kept is renewed at once: the child may be about to change the root, and see no /proc any more. */
 STI_FORK_HANDLER void sti_system_in_child(void)
 {
-    renew_resident_in_child();
+    if (sti_process_is_partial())
+        return;
+    if (kept != NONE)
+        read_anew();
     STI_SET_IN_CHILD(services, 0);
 }
 

@@ -69,7 +69,7 @@ void sti_service_end(void);
 
 /* How many there are at this moment; workers of pools, and what else goes on behind a pool's back, are the program's.
  * One that has been counted may not be there yet, and one that is counted no more may be there for some microseconds.
- * A fork(2) beside them is safe: the child has none of them, and starts its own when it needs one. */
+ * A fork beside them by sti_process_fork() has none of them, and starts its own when it needs one. */
 unsigned sti_process_own_threads(void);
 
 /* How many threads the process has without those: those of the program, and of pools. One that has been joined may be

@@ -18,10 +18,9 @@ _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
 
 static _Thread_local struct sti_thread *own_record;
-static _Thread_local struct sti_thread *ready_record; /* NULL: it has none, or is to begin again */
-static _Thread_local bool changing;                   /* it is being found, or given up */
-static _Thread_local bool known;                      /* its end will be told */
-static _Thread_local bool over;                       /* it was: nobody ends what it begins from now on */
+static _Thread_local bool changing; /* it is being found, or given up */
+static _Thread_local bool known;    /* its end will be told */
+static _Thread_local bool over;     /* it was: nobody ends what it begins from now on */
 _Atomic(struct sti_thread *) sti_thread_records;
 
 _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody else writes to */
@@ -31,9 +30,6 @@ static void (*record_taken)(struct sti_thread *thread);
 
 /* Of what happens in its scopes; likewise (reporting.h). */
 const struct sti_reporting_hooks *sti_reporting_hooks;
-
-/* And of each thread that begins with scopes; likewise. */
-static sti_thread_begins_fn *scopes_begin;
 
 static struct sti_thread *adopt_record(void)
 {
@@ -67,13 +63,14 @@ static struct sti_thread *make_record(void)
 
 int sti_thread_missing(void)
 {
-    return sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
+    return sti_process_is_partial() || sti_backend_check() != 0 ? ENOTSUP : ENOMEM;
 }
 
 static __attribute__((noinline)) struct sti_thread *first_record(void)
 {
-    if (sti_backend_check() != 0)
+    if (sti_process_is_partial() || sti_backend_check() != 0)
         return NULL;
+    sti_process_note_use();
     changing = true;
     sti_backend_thread_init();
     struct sti_thread *thread = adopt_record();
@@ -82,7 +79,6 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     if (thread != NULL) {
         thread->id = gettid();
         thread->processor = (struct sti_processor_clock){ 0 };
-        atomic_store_explicit(&thread->ending, false, memory_order_relaxed);
         own_record = thread;
         if (record_taken != NULL)
             record_taken(thread);
@@ -91,19 +87,16 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
     return thread;
 }
 
-/* In the child of a fork(2) the calling thread has another id, and the others are gone: nobody waits for a task of
- * theirs to end. Their records are left, with heaps that are no other thread's to use. */
+/* In the child of a fork(2) the calling thread has another id. In part of a process it has no record any more: it is in
+ * no scope. */
 STI_FORK_HANDLER void sti_thread_in_child(void)
 {
-    if (own_record != NULL) {
+    if (sti_process_is_partial()) {
+        sti_thread_suspend();
+        own_record = NULL;
+    } else if (own_record != NULL) {
         own_record->id = gettid();
         own_record->processor = (struct sti_processor_clock){ 0 };
-    }
-    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        if (thread == own_record)
-            continue;
-        atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
-        atomic_store_explicit(&thread->forks, NULL, memory_order_relaxed);
     }
 }
 
@@ -112,23 +105,12 @@ void sti_thread_when_taken(void (*told)(struct sti_thread *thread))
     record_taken = told;
 }
 
-void sti_thread_when_scopes_begin(sti_thread_begins_fn *told)
-{
-    scopes_begin = told;
-}
-
-void sti_thread_begin_again(void)
-{
-    ready_record = NULL;
-}
-
 bool sti_thread_begin_end(struct sti_thread *thread)
 {
     if (own_record != thread)
         return false;
     sti_thread_suspend(); /* were the thread ended inside a task */
     own_record = NULL;
-    ready_record = NULL;
     changing = true;
     over = true;
     return true;
@@ -151,19 +133,10 @@ struct sti_thread *sti_thread_own(void)
     return own_record;
 }
 
-static __attribute__((noinline)) struct sti_thread *begin_scopes(void)
-{
-    struct sti_thread *thread = own_record != NULL ? own_record : first_record();
-    enum sti_thread_readiness is = thread != NULL && scopes_begin != NULL ? scopes_begin(thread) : STI_THREAD_READY;
-    if (is == STI_THREAD_READY)
-        ready_record = thread;
-    return is != STI_THREAD_UNFIT ? thread : NULL;
-}
-
 struct sti_thread *sti_thread_self(void)
 {
-    struct sti_thread *thread = ready_record;
-    return __builtin_expect(thread != NULL, 1) ? thread : begin_scopes();
+    struct sti_thread *thread = own_record;
+    return __builtin_expect(thread != NULL, 1) ? thread : first_record();
 }
 
 static void make_known(void)
@@ -183,6 +156,8 @@ bool sti_thread_is_known(void)
 
 void sti_thread_begin(void)
 {
+    if (sti_process_is_partial())
+        return;
     changing = true;
     sti_backend_thread_init();
     make_known();
@@ -224,7 +199,7 @@ struct sti_thread *sti_thread_self_if_settled(void)
 {
     if (own_record != NULL)
         return changing ? NULL : own_record;
-    return changing || over ? NULL : first_record();
+    return changing || over ? NULL : first_record(); /* which part of a process has none of */
 }
 
 struct sti_thread *sti_thread_first(void)

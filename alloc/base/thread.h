@@ -73,7 +73,6 @@ struct sti_thread {
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                         /* the kernel's, of the owner */
     atomic_bool owned;              /* by a living thread */
-    atomic_bool ending;             /* libc believes so: an end of it (pthread_exit) has been stopped */
     atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
@@ -82,8 +81,7 @@ struct sti_thread {
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */
-    _Atomic(const struct sti_scope *) overflowed; /* a watched scope that is tripped as the stack is spent; or NULL */
-    atomic_int deferral; /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
     struct sti_quick_clock clock;
     struct sti_processor_clock processor;
     struct sti_thread *next;                     /* on the list of all records; set once */
@@ -130,8 +128,8 @@ static inline void sti_thread_return_to(struct sti_thread *thread, const struct 
     sti_thread_counted = below != NULL ? thread : thread->sampling.outside;
 }
 
-/* The calling thread's record, made when it has none, for the scopes that it is about to run. NULL: out of memory or
- * of stack, or this mimalloc is not the one that the library was compiled for. */
+/* The calling thread's record, made when it has none, for the scopes that it is about to run. NULL: out of memory, or
+ * this mimalloc is not the one that the library was compiled for. */
 struct sti_thread *sti_thread_self(void);
 
 /* Which of the two it was: ENOMEM or ENOTSUP. */
@@ -151,13 +149,6 @@ struct sti_thread *sti_thread_self_if_settled(void);
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
 
-/* The thread goes on, though libc was told that it ends. NULL: it has no record. */
-static inline void sti_thread_note_end(struct sti_thread *thread)
-{
-    if (thread != NULL)
-        atomic_store_explicit(&thread->ending, true, memory_order_relaxed);
-}
-
 /* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
  * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it
  * was not before), and what is left of it may be ended; and another thread may have it. Or it has none. */
@@ -176,14 +167,6 @@ int sti_thread_set_cancellation(int state);
 
 /* Sleep for less than a second; here no thread is cancelled, and errno stays. */
 void sti_thread_nap(long ns);
-
-/* At start: be told, on its thread, before the first scope of each, and say what it is: ready; or to be told of
- * before the next scope again, which is what the other function asks for, of the calling thread; or unfit for any scope
- * now, which cannot begin. The other one is safe in signal handlers. */
-enum sti_thread_readiness { STI_THREAD_READY, STI_THREAD_ASK_AGAIN, STI_THREAD_UNFIT };
-typedef enum sti_thread_readiness sti_thread_begins_fn(struct sti_thread *thread);
-void sti_thread_when_scopes_begin(sti_thread_begins_fn *told);
-void sti_thread_begin_again(void);
 
 /* The first of all records; and where it is found, for debuggers. */
 struct sti_thread *sti_thread_first(void);

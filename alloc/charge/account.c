@@ -53,7 +53,6 @@ struct stint_account {
     _Atomic uint64_t started;
     atomic_uint awaited; /* by so many waiters is one of its slots */
     atomic_uint references;
-    atomic_uint generation; /* of the process that has counted */
     struct counter waiting; /* written as a task is submitted, and taken out of a queue */
     stint_account *parent;
     atomic_uint weight;
@@ -121,58 +120,6 @@ static bool add(stint_account *account, const stint_account *end, enum number nu
     return true;
 }
 
-static STI_AT_FORKS atomic_uint process_generation; /* changed while there is one thread */
-static pthread_mutex_t *const emptying = &sti_quiet_locks[STI_QUIET_ACCOUNTS].mutex;
-
-static bool is_current(const stint_account *account)
-{
-    /* acquire: a thread that sees the generation sees the counters emptied. */
-    return __builtin_expect(atomic_load_explicit(&account->generation, memory_order_acquire) ==
-                                atomic_load_explicit(&process_generation, memory_order_relaxed),
-                            1);
-}
-
-/* With the lock, or where there is one thread. */
-static void empty_if_left_behind(stint_account *account)
-{
-    if (is_current(account))
-        return;
-    atomic_store_explicit(&account->counters[MEMORY].value, 0, memory_order_relaxed);
-    atomic_store_explicit(&account->counters[RUNNING].value, 0, memory_order_relaxed);
-    atomic_store_explicit(&account->generation, atomic_load_explicit(&process_generation, memory_order_relaxed),
-                          memory_order_release);
-}
-
-static __attribute__((noinline)) void empty_with_lock(stint_account *account)
-{
-    sti_plain_mutex_lock(emptying);
-    empty_if_left_behind(account);
-    sti_plain_mutex_unlock(emptying);
-}
-
-static void make_current(stint_account *account)
-{
-    if (!is_current(account))
-        empty_with_lock(account);
-}
-
-static void count_again(const struct sti_scope *scope)
-{
-    for (stint_account *account = scope->account; account != scope->charged; account = account->parent) {
-        empty_if_left_behind(account);
-        atomic_fetch_add_explicit(&account->counters[MEMORY].value, scope->reserved, memory_order_relaxed);
-        atomic_fetch_add_explicit(&account->counters[RUNNING].value, scope->entered, memory_order_relaxed);
-    }
-}
-
-STI_FORK_HANDLER void sti_account_in_child(void)
-{
-    atomic_fetch_add_explicit(&process_generation, 1, memory_order_relaxed);
-    const struct sti_thread *thread = sti_thread_own();
-    for (const struct sti_scope *scope = thread != NULL ? thread->scope : NULL; scope != NULL; scope = scope->below)
-        count_again(scope);
-}
-
 static _Atomic(const struct sti_account_listener *) listener;
 
 void sti_account_listen(const struct sti_account_listener *functions)
@@ -213,7 +160,6 @@ void sti_account_count_start(stint_account *account, const stint_account *end)
 static stint_account *take_slots(stint_account *account, const stint_account *end)
 {
     for (stint_account *at = account; at != end; at = at->parent) {
-        make_current(at);
         if (!take_one(&at->counters[RUNNING])) {
             give_slots_back(account, at);
             return at;
@@ -241,10 +187,8 @@ bool sti_account_enter(stint_account *account, const stint_account *end)
 
 void sti_account_enter_beyond(stint_account *account)
 {
-    for (stint_account *at = account; at != NULL; at = at->parent) {
-        make_current(at);
+    for (stint_account *at = account; at != NULL; at = at->parent)
         atomic_fetch_add_explicit(&at->counters[RUNNING].value, 1, memory_order_relaxed);
-    }
 }
 
 void sti_account_leave(stint_account *account, const stint_account *end)
@@ -368,7 +312,6 @@ void sti_account_draw_back(struct sti_scope *innermost)
 
 bool sti_account_take(stint_account *account, unsigned number, uint64_t bytes)
 {
-    make_current(account);
     return add(account, NULL, (enum number)number, bytes);
 }
 
@@ -403,7 +346,7 @@ bool sti_account_reserve(stint_account *account, const stint_account *end, uint6
 static struct sti_label others = { .name = STI_LABEL_OTHERS };
 static _Atomic(struct sti_label *) labels[STI_LABELS_MAX] = { &others };
 static uint64_t hashes[STI_LABELS_MAX]; /* of the names; with the lock */
-static pthread_mutex_t *const labelling = &sti_quiet_locks[STI_QUIET_LABELS].mutex;
+static pthread_mutex_t labelling = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t hash_of(const char *name)
 {
@@ -453,9 +396,9 @@ static struct sti_label *label_of(const char *name, struct sti_label *otherwise)
     if (strcmp(clean, others.name) == 0)
         return &others;
     uint64_t hash = hash_of(clean);
-    sti_plain_mutex_lock(labelling);
+    sti_plain_mutex_lock(&labelling);
     struct sti_label *label = find_or_make(clean, hash);
-    sti_plain_mutex_unlock(labelling);
+    sti_plain_mutex_unlock(&labelling);
     return label != NULL ? label : otherwise;
 }
 
@@ -493,6 +436,8 @@ static int take_limits(stint_account_limits *limits, const stint_account_limits 
 
 int stint_account_set_limits(stint_account *account, const stint_account_limits *limits)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_account_limits taken;
     int error = account != NULL && limits != NULL ? take_limits(&taken, limits) : EINVAL;
     if (error != 0)
@@ -505,6 +450,8 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
 
 int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_account_limits taken = STINT_ACCOUNT_LIMITS_INIT;
     if (account == NULL)
         return EINVAL;
@@ -521,7 +468,6 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
     *created = (stint_account){ .parent = stint_account_retain(parent) };
     created->label = label_of(name, parent != NULL ? parent->label : &others);
     atomic_init(&created->references, 1);
-    atomic_init(&created->generation, atomic_load_explicit(&process_generation, memory_order_relaxed));
     if (name != NULL)
         memcpy(created->name, name, name_size);
     else
@@ -538,14 +484,15 @@ static uint64_t read_counter(const stint_account *account, enum number number)
 
 int stint_account_read(const stint_account *account, stint_account_usage *usage)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (account == NULL || usage == NULL)
         return EINVAL;
-    bool counted = is_current(account);
     const stint_account_usage now = {
         .size = sizeof now,
         .allocated = read_counter(account, ALLOCATED),
-        .memory = counted ? read_counter(account, MEMORY) : 0,
-        .running = counted ? (unsigned)read_counter(account, RUNNING) : 0,
+        .memory = read_counter(account, MEMORY),
+        .running = (unsigned)read_counter(account, RUNNING),
         .started = atomic_load_explicit(&account->started, memory_order_relaxed),
         .waiting = atomic_load_explicit(&account->waiting.value, memory_order_relaxed),
     };
@@ -566,6 +513,8 @@ stint_account *stint_account_retain(stint_account *account)
 
 void stint_account_release(stint_account *account)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the account before it frees it. */
     while (account != NULL && atomic_fetch_sub_explicit(&account->references, 1, memory_order_acq_rel) == 1) {
         stint_account *parent = account->parent;

@@ -121,7 +121,4 @@ const struct sti_label *sti_label_at(unsigned number);
 /* Where its name lies, for debuggers. */
 extern const size_t sti_account_name_offset __attribute__((visibility("hidden")));
 
-/* In the child of a fork(2). */
-void sti_account_in_child(void);
-
 #endif

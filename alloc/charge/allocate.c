@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -142,6 +143,10 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
 /* Whether the block stays where it is, is a rule of ours, so that the charge does not depend on mimalloc's. */
 void *sti_reallocate_moving(void *block, size_t size, const void *caller)
 {
+    if (sti_process_is_partial())
+        return sti_process_realloc_in_part(block, size);
+    if (block == NULL)
+        return sti_allocate(size, caller);
     size_t usable = sti_backend_usable_size(block);
     if (size <= usable && size >= usable / 2 && size > 0)
         return block;
@@ -201,14 +206,22 @@ void stint_free(void *block)
     sti_free(block);
 }
 
+size_t sti_allocate_usable_size(const void *block)
+{
+    return sti_process_is_partial() ? sti_process_usable_size_in_part((void *)(uintptr_t)block)
+                                    : sti_backend_usable_size(block);
+}
+
 size_t stint_malloc_usable_size(const void *block)
 {
-    return sti_backend_usable_size(block);
+    return sti_allocate_usable_size(block);
 }
 
 int stint_malloc_trim(size_t pad)
 {
     (void)pad;
+    if (sti_process_is_partial())
+        return 0;
     struct sti_thread *thread = sti_thread_counted;
     sti_thread_counted = NULL;
     sti_give_back();

@@ -41,6 +41,9 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller);
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
 
+/* Of a block of whoever made it. */
+size_t sti_allocate_usable_size(const void *block);
+
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
 {
     if (STI_LIKELY(sti_caller_is_clearly_not_system(caller)) && STI_LIKELY(sti_meter_charge_small(thread, size)))

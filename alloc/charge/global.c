@@ -4,6 +4,7 @@
  * Any thread. */
 #include "global.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "alloc/base/backend.h"
@@ -43,12 +44,14 @@ static atomic_size_t resident; /* at the last one */
 static _Atomic uint64_t since;
 static atomic_size_t seen; /* resident, when the victim was chosen */
 
-static pthread_mutex_t *const report_lock = &sti_quiet_locks[STI_QUIET_GLOBAL].mutex;
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_global_report_fn *report_function;
 static void *report_argument;
 
 int stint_global_set_memory_limit(size_t bytes)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
     int error = bytes != 0 ? sti_resident_begin() : 0;
@@ -67,10 +70,12 @@ size_t stint_global_memory_limit(void)
 
 void stint_global_set_report(stint_global_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(report_lock);
+    if (sti_process_is_partial())
+        return;
+    pthread_mutex_lock(&report_lock);
     report_function = report;
     report_argument = arg;
-    pthread_mutex_unlock(report_lock);
+    pthread_mutex_unlock(&report_lock);
 }
 
 static bool holds_more(const struct sti_thread *thread, const struct sti_thread *other)
@@ -176,10 +181,10 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 
 static void report(size_t held, const char *task)
 {
-    pthread_mutex_lock(report_lock);
+    pthread_mutex_lock(&report_lock);
     stint_global_report_fn *function = report_function;
     void *argument = report_argument;
-    pthread_mutex_unlock(report_lock);
+    pthread_mutex_unlock(&report_lock);
     if (function == NULL)
         return;
     stint_global_event event = {
@@ -188,7 +193,7 @@ static void report(size_t held, const char *task)
         .task = task,
         .held = held,
     };
-    STI_BOUNDARY_CALLBACK("report", function, &event, argument, NULL);
+    STI_BOUNDARY_CALLBACK(function, &event, argument, NULL);
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
@@ -262,11 +267,4 @@ void sti_give_back_all(void)
         sti_thread_nap(ANSWER_NAP_NS);
     atomic_store_explicit(&next_look, 0, memory_order_relaxed); /* what was read before is too much */
     atomic_store_explicit(&under_way, false, memory_order_release);
-}
-
-/* What was under way on threads that the child does not have. */
-STI_FORK_HANDLER void sti_global_in_child(void)
-{
-    STI_SET_IN_CHILD(under_way, false);
-    STI_SET_IN_CHILD(unanswered, 0);
 }

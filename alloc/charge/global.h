@@ -68,7 +68,4 @@ void sti_give_back_count(void);
 /* One of those who were asked has given back, or is not idle any more. */
 void sti_give_back_answer(void);
 
-/* In the child of a fork(2). */
-void sti_global_in_child(void);
-
 #endif

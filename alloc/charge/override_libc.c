@@ -44,7 +44,7 @@ extern int __vsnprintf_chk(char *buffer, size_t size, int flag, size_t object, c
 
 STI_INLINE void *make_block(size_t size, const void *caller)
 {
-    return STI_LIKELY(sti_link_has_malloc()) ? sti_allocate(size, caller) : malloc(size);
+    return sti_thread_counted != NULL && STI_LIKELY(sti_link_has_malloc()) ? sti_allocate(size, caller) : malloc(size);
 }
 
 STI_INLINE char *make_copy(const char *string, size_t length, const void *caller)

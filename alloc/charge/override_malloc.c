@@ -95,7 +95,7 @@ int malloc_trim(size_t pad)
 
 size_t malloc_usable_size(void *block)
 {
-    return sti_backend_usable_size(block);
+    return sti_allocate_usable_size(block);
 }
 
 /* --- C++'s operator new and delete in all their forms, by their mangled names, so that the library needs no C++

@@ -40,12 +40,8 @@ static struct sti_caller_module backend; /* mimalloc's module; nothing where tha
 
 static void find_backend(void)
 {
-    struct dl_find_object found;
-    if (_dl_find_object((void *)(uintptr_t)sti_backend_address(), &found) != 0 ||
-        sti_caller_is_this_module(sti_backend_address()))
-        return;
-    uintptr_t begin = (uintptr_t)found.dlfo_map_start;
-    backend = (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found.dlfo_map_end - begin };
+    if (!sti_caller_is_this_module(sti_backend_address()))
+        backend = sti_caller_module_of(sti_backend_address());
 }
 
 static bool is_backend(const void *caller)

@@ -16,7 +16,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "boundary.h"
 #include "unwind.h"
 
 /* --- Finding the C++ runtimes. --- */
@@ -57,41 +56,6 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument
     if (records != NULL && look->count < STI_CXX_RUNTIMES)
         *(void **)&look->found[look->count++] = records;
     return 0;
-}
-
-/* With -static-libgcc a runtime has an unwinder of its own, some of whose functions work only when it has been at work
- * once; our forced unwind, by another one, would be the first to call them. So one exception is thrown. */
-struct thrower {
-    void *(*allocate)(size_t size);
-    void (*throw)(void *object, const void *type, void (*destroy)(void *object));
-};
-
-static int throw_something(void *thrower, void *unused, void *unused_too)
-{
-    const struct thrower *runtime = thrower;
-    (void)unused;
-    (void)unused_too;
-    runtime->throw(runtime->allocate(sizeof(int)), NULL, NULL); /* nobody asks for its type */
-    return 0;
-}
-
-static void warm_up(records_fn *records)
-{
-    const struct sti_module module = sti_module_loaded(sti_module_of(*(void **)&records));
-    struct thrower runtime;
-    *(void **)&runtime.allocate = sti_module_symbol(module, "__cxa_allocate_exception");
-    *(void **)&runtime.throw = sti_module_symbol(module, "__cxa_throw");
-    if (runtime.allocate == NULL || runtime.throw == NULL)
-        return;
-    struct sti_cxx_exceptions *exceptions = records();
-    const struct sti_cxx_exceptions before = *exceptions;
-    struct sti_thrown thrown = { .exception = NULL };
-    stint_mask();
-    sti_boundary_call(&runtime, NULL, NULL, throw_something, &thrown);
-    *exceptions = before;
-    sti_boundary_drop(&thrown);
-    if (sti_thread_metered != NULL)
-        sti_thread_metered->scope->masks--; /* and no sample point */
 }
 
 /* Its calls of std::terminate do not come to our override. */
@@ -140,18 +104,14 @@ static void prepare(records_fn *records, unsigned runtime)
         return;
     const char *path = module.dlfo_link_map->l_name;
     if (path[0] != '\0') {
-        sti_quiet_enter();
         dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-        sti_quiet_leave();
     }
     const struct sti_module tables = sti_module_loaded(module.dlfo_link_map);
     uintptr_t begin = (uintptr_t)module.dlfo_map_start;
     const struct sti_caller_module code = { .begin = begin, .size = (uintptr_t)module.dlfo_map_end - begin };
     sti_cxx_caches_learn(tables, path, code);
-    if (!is_shared(path)) {
-        warm_up(records);
+    if (!is_shared(path))
         hear_of_terminations(records, runtime);
-    }
 }
 
 /* Two threads may find the same one: it is entered once. */
@@ -174,9 +134,7 @@ static bool enter(records_fn *records)
 bool sti_cxx_look(void)
 {
     struct look look = { .count = 0 };
-    sti_quiet_enter();
     dl_iterate_phdr(look_at_module, &look);
-    sti_quiet_leave();
     bool any = false;
     for (unsigned i = 0; i < look.count; i++)
         any = enter(look.found[i]) || any;
@@ -264,26 +222,6 @@ void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more)
     exceptions->uncaught = state->of[i].uncaught + more;
 }
 
-unsigned sti_cxx_catch(const struct sti_cxx_state *since)
-{
-    struct sti_cxx_exceptions *exceptions;
-    unsigned thrower = STI_CXX_RUNTIMES;
-    FOR_EACH_RECORD(i, exceptions, since->count)
-    {
-        if (exceptions->uncaught > since->of[i].uncaught)
-            thrower = i;
-        exceptions->uncaught = since->of[i].uncaught;
-    }
-    return thrower;
-}
-
-void sti_cxx_throw(unsigned runtime)
-{
-    struct sti_cxx_exceptions *exceptions = record(runtime, STI_CXX_RUNTIMES);
-    if (exceptions != NULL)
-        exceptions->uncaught++;
-}
-
 void sti_cxx_keep_caught(const struct sti_cxx_state *state)
 {
     struct sti_cxx_exceptions *exceptions;
@@ -319,9 +257,7 @@ void *sti_cxx_function(const char *name, const void *caller)
         wanted.function = sti_module_symbol(module, name);
     }
     if (wanted.function == NULL) {
-        sti_quiet_enter();
         dl_iterate_phdr(look_for_function, &wanted);
-        sti_quiet_leave();
     }
     return wanted.function;
 }

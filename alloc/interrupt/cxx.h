@@ -48,11 +48,6 @@ void sti_cxx_restore(const struct sti_cxx_state *state);
 void sti_cxx_forget_caught(void);
 void sti_cxx_set_uncaught(const struct sti_cxx_state *state, unsigned more);
 
-/* An exception has been caught by code that is no runtime: none is on its way that was not then. Which runtime had
- * counted one; STI_CXX_RUNTIMES: none. And count one more there. */
-unsigned sti_cxx_catch(const struct sti_cxx_state *since);
-void sti_cxx_throw(unsigned runtime);
-
 /* One fewer is on its way, and caught is what it was. */
 void sti_cxx_keep_caught(const struct sti_cxx_state *state);
 

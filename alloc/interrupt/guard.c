@@ -12,6 +12,7 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
@@ -90,7 +91,7 @@ static void release_once(stint_guard *guard)
     stint_guard_fn *release = guard->release_;
     guard->release_ = NULL;
     if (release != NULL)
-        STI_BOUNDARY_CALLBACK(sti_boundary_release, release, guard->arg_, NULL, NULL);
+        sti_boundary_release(release, guard->arg_);
 }
 
 void stint_guard_pop(stint_guard *guard, bool run)
@@ -191,6 +192,8 @@ static int acquire_guarded(stint_acquire_fn *acquire, struct held *held, stint_g
 
 int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (acquire == NULL || use == NULL || release == NULL)
         return EINVAL;
     struct held held = { .release = release, .arg = arg };
@@ -341,6 +344,8 @@ static __attribute__((noinline)) int lock_slowly(stint_mutex *mutex)
 
 int stint_mutex_lock(stint_mutex *mutex)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (mutex == NULL)
         return EINVAL;
     int answer = sti_plain_mutex_trylock(&mutex->lock_);
@@ -351,6 +356,8 @@ int stint_mutex_lock(stint_mutex *mutex)
 
 int stint_mutex_trylock(stint_mutex *mutex)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (mutex == NULL)
         return EINVAL;
     int answer = sti_plain_mutex_trylock(&mutex->lock_);
@@ -359,6 +366,8 @@ int stint_mutex_trylock(stint_mutex *mutex)
 
 int stint_mutex_unlock(stint_mutex *mutex)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (mutex == NULL)
         return EINVAL;
     if (holder(mutex) != own_mark())
@@ -370,6 +379,8 @@ int stint_mutex_unlock(stint_mutex *mutex)
 
 int stint_mutex_consistent(stint_mutex *mutex)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (mutex == NULL)
         return EINVAL;
     if (holder(mutex) != own_mark())

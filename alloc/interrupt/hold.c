@@ -21,9 +21,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "cxx.h"
-#include "fault.h"
 #include "left_frames.h"
-#include "stack.h"
 
 /* --- What the task's code holds. Thread of the scope only. --- */
 
@@ -99,8 +97,6 @@ void sti_hold_release_lock_by_name(const volatile void *lock)
 {
     sti_hold_locks++;
     struct sti_scope *scope = innermost_scope();
-    if (sti_stack_is_spent())
-        sti_fault_ask_at_return();
     if (scope != NULL && sti_scope_release_hold(scope, lock))
         return;
     if (sti_hold_locks < 0 && sti_hold_locks > STI_HOLD_NAMED)

@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
@@ -41,10 +42,9 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 /* What another thread may read of a scope while it is on the list: what was set when it and those around it opened. */
 static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
-    const struct sti_scope *overflowed = atomic_load_explicit(&innermost->thread->overflowed, memory_order_relaxed);
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || scope->deadline <= now ||
-            sti_cpu_watch(scope, now) <= now || sti_interrupt_has_tripped_elsewhere(scope) || scope == overflowed ||
+            sti_cpu_watch(scope, now) <= now || sti_interrupt_has_tripped_elsewhere(scope) ||
             (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
             return true;
     }
@@ -148,13 +148,6 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
     sti_watch_unlock();
 }
 
-void sti_hook_end_scope(struct sti_scope *scope)
-{
-    sti_watch_end(&scope->watch);
-    if (atomic_load_explicit(&scope->thread->overflowed, memory_order_relaxed) == scope)
-        atomic_store_explicit(&scope->thread->overflowed, NULL, memory_order_relaxed);
-}
-
 void sti_hook_fire(struct sti_scope *innermost)
 {
     const struct sti_scope *end = innermost;
@@ -170,7 +163,7 @@ void sti_hook_fire(struct sti_scope *innermost)
             sti_watch_unlock();
             if (hook == NULL)
                 break;
-            STI_BOUNDARY_CALLBACK("hook", hook->function_, hook->arg_, NULL, NULL);
+            STI_BOUNDARY_CALLBACK(hook->function_, hook->arg_, NULL, NULL);
         }
     }
     innermost->masks--;
@@ -178,6 +171,8 @@ void sti_hook_fire(struct sti_scope *innermost)
 
 int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (hook == NULL || function == NULL)
         return EINVAL;
     *hook = (stint_hook){ .function_ = function, .arg_ = arg };
@@ -199,6 +194,8 @@ int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
 
 void stint_hook_pop(stint_hook *hook)
 {
+    if (sti_process_is_partial())
+        return;
     struct sti_thread *thread = sti_thread_metered;
     if (hook == NULL || thread == NULL)
         return;
@@ -313,11 +310,15 @@ void sti_blocking_awake(void)
 
 void stint_blocking_begin(void)
 {
+    if (sti_process_is_partial())
+        return;
     sti_blocking_sleep();
 }
 
 void stint_blocking_end(void)
 {
+    if (sti_process_is_partial())
+        return;
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL || thread->scope->regions == 0 || --thread->scope->regions > 0)
         return;

@@ -34,9 +34,6 @@ void sti_hook_drop(struct sti_scope *scope);
 struct sti_way;
 void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way);
 
-/* The scope ends, and its watch with it. */
-void sti_hook_end_scope(struct sti_scope *scope);
-
 /* --- Waking: how an interrupt ends the sleep of a task in one of the library's own waits. A sleeping thread makes no
  * sample points, so the watch (watch.h) has it woken when its scope is to be interrupted; then it gives up what it
  * holds of the library's, and makes one. For sleeps that have lasted: registering costs two locks.

@@ -7,11 +7,14 @@
 #include "interrupt.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/interrupt.h>
 #include <stint/roots.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
@@ -233,9 +236,9 @@ _Noreturn static void leave_by_unwind(struct sti_scope *scope)
 }
 
 /* Code that is refused its blocks, and goes on all the same until there is no stack left, is left in the end. */
-static bool may_leave_at_last(struct sti_scope *scope, const struct sti_registers *stopped)
+static bool may_leave_at_last(const struct sti_scope *scope)
 {
-    return sti_stack_is_nearly_spent() && sti_verdict(scope, stopped) == STINT_DEFERRAL_NONE;
+    return sti_stack_is_nearly_spent() && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE;
 }
 
 static bool defer(struct sti_thread *thread, stint_deferral deferral, const struct sti_registers *stopped)
@@ -263,7 +266,7 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
     if (unwinds(scope, stopped))
         leave_by_unwind(scope);
     count_delivery(scope);
-    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope, stopped))
+    if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
     sti_interrupt_land(scope);
 }
@@ -336,55 +339,45 @@ void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
         deliver(thread, stopped, false);
 }
 
-/* --- Delivery where the stack is spent. In the handler of the fault (signals.c), but for the last. --- */
+/* --- Delivery at the end of a stack. In the handler of the fault. --- */
 
-static struct sti_scope *spender(struct sti_scope *innermost, uintptr_t middle)
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+/* The innermost scope that began above the middle of the stack, or the outermost. */
+static struct sti_scope *spender(struct sti_scope *innermost)
 {
+    uintptr_t middle = sti_stack_lowest() + (sti_stack_highest() - sti_stack_lowest()) / 2;
     struct sti_scope *scope = innermost;
     while (scope->outer != NULL && scope->frame < middle)
         scope = scope->outer;
     return scope;
 }
 
-/* Those who watch scopes that are interrupted with this one are told by the outermost of them. */
-static const struct sti_scope *outermost_watched(const struct sti_scope *innermost, const struct sti_scope *tripped)
+/* Of a task that may go on, one in STINT_UNWIND is to come to a place from which it can be unwound, and one in
+ * STINT_FAIL is to return. */
+static bool may_leave_at_end(struct sti_scope *scope, const struct sti_registers *stopped, bool is_last)
 {
-    const struct sti_scope *watched = NULL;
-    for (const struct sti_scope *scope = innermost; scope != tripped->outer; scope = scope->outer) {
-        if (scope->watched)
-            watched = scope;
-    }
-    return watched;
-}
-
-void sti_interrupt_trip_overflowed(struct sti_thread *thread, uintptr_t middle)
-{
-    struct sti_scope *scope = spender(thread->scope, middle);
-    sti_interrupt_trip(scope, STINT_REASON_STACK);
-    if (scope->tripped == STINT_REASON_NONE)
-        return;
-    atomic_store_explicit(&thread->overflowed, outermost_watched(thread->scope, scope), memory_order_relaxed);
-    sti_thread_request_sample(thread);
-    sti_watch_wake();
-}
-
-bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_registers *stopped, bool at_last)
-{
-    struct sti_scope *scope = thread->scope;
-    if (!sti_interrupt_is_tripped(scope) || (!at_last && scope->on_interrupt != STINT_JUMP))
+    if (!sti_interrupt_is_tripped(scope) || (!is_last && scope->on_interrupt != STINT_JUMP))
         return false;
     stint_deferral deferral = sti_verdict_at_stack_end(scope, stopped);
-    if (deferral != STINT_DEFERRAL_NONE)
-        return defer(thread, deferral, stopped);
-    sti_reporting_delivered(thread, stopped);
-    return true;
+    return deferral == STINT_DEFERRAL_NONE || defer(scope->thread, deferral, stopped);
 }
 
-void sti_interrupt_leave_stopped(struct sti_thread *thread)
+void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_registers *stopped, bool is_last,
+                                const sigset_t *mask)
 {
-    sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
-    count_delivery(thread->scope);
-    sti_interrupt_land(thread->scope);
+    struct sti_scope *scope = thread->scope;
+    thread->stopped = stopped;
+    sti_interrupt_trip(spender(scope), STINT_REASON_STACK);
+    thread->stopped = NULL;
+    sti_thread_request_sample(thread);
+    if (!may_leave_at_end(scope, stopped, is_last))
+        return;
+    sti_reporting_delivered(thread, stopped);
+    sti_interrupt_trip(scope, STINT_REASON_OUTER);
+    count_delivery(scope);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+    sti_interrupt_land(scope);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)

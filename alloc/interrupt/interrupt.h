@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stint/interrupt.h>
 #include <stint/task.h>
+#include <sys/select.h> /* sigset_t */
 
 #include "alloc/base/clock.h"
 #include "alloc/base/scope_state.h"
@@ -74,16 +75,11 @@ bool sti_interrupt_deliver_allocating(struct sti_thread *thread);
 struct sti_registers;
 void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped);
 
-/* The same in the handler of a fault of the thread's stack, in three steps, of which the second may be left out. The
- * scope is tripped that has used the stack up: the innermost one that began above its middle, or the outermost. */
-void sti_interrupt_trip_overflowed(struct sti_thread *thread, uintptr_t middle);
-
-/* Whether the innermost scope's code can be left where it was stopped. at_last: if it is not, the process may end; so
- * it is left in STINT_FAIL, too, and in STINT_UNWIND by a jump. */
-bool sti_interrupt_may_leave_stopped(struct sti_thread *thread, const struct sti_registers *stopped, bool at_last);
-
-/* Leave it. Outside of the handler, on a part of the stack that its frames do not use. */
-_Noreturn void sti_interrupt_leave_stopped(struct sti_thread *thread);
+/* The same in the handler of a fault at the end of the thread's stack (stack.h), where the code was stopped with that
+ * signal mask. The scope is tripped that has used the stack up. Returns if the code cannot be left; is_last: then it
+ * cannot go on either, so a task in STINT_FAIL is left, too, and one in STINT_UNWIND by a jump. */
+void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_registers *stopped, bool is_last,
+                                const sigset_t *mask);
 
 /* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the
  * grace of one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more

@@ -24,8 +24,10 @@
 
 /* --- The way of a jump, and the ending of what it passes. Calling thread.
  *
- * From inside outwards: a callback or a scope that is passed first has all ended that lies in it. A task of a pool has
- * the pool's frames below it, which nobody may jump over: so it fails where it was begun. So does a callback. */
+ * From inside outwards: a scope that is passed first has all ended that lies in it. A task of a pool has the pool's
+ * frames below it, which nobody may jump over: so it fails where it was begun. Below a callback lie frames of this
+ * library that are in the midst of something, and there is nothing that could fail: a jump out of one ends the
+ * program. */
 
 #define KERNEL_MASK_SIZE ((size_t)8)
 
@@ -78,7 +80,7 @@ static bool may_pass_anything(uintptr_t target)
 {
     const struct sti_callback *callback = sti_callback_innermost;
     const struct sti_scope *scope = innermost_scope();
-    if (callback != NULL && callback->frame < target)
+    if (callback != NULL && (uintptr_t)callback < target)
         return true;
     return scope != NULL && (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
                              (scope->hooks != NULL && (uintptr_t)scope->hooks < target) || sti_forks_are_left(scope) ||
@@ -91,11 +93,6 @@ static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
     sti_guard_leave(scope, way);
     sti_hook_leave(scope, way);
     sti_hold_leave(&scope->holds, way);
-}
-
-static bool is_newer(const struct sti_callback *callback, const struct sti_scope *scope)
-{
-    return callback->scope == scope;
 }
 
 _Noreturn static void fail(struct sti_scope *scope)
@@ -132,16 +129,10 @@ static bool is_whole_task(const struct sti_scope *scope)
 
 __attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
 {
-    for (;;) {
-        struct sti_scope *scope = innermost_scope();
-        const struct sti_callback *callback = sti_callback_innermost;
-        if (callback != NULL && is_newer(callback, scope) && sti_way_passes(way, callback->frame)) {
-            sti_misuse_note(scope, "a callback was left by longjmp");
-            set_mask(mask);
-            sti_boundary_cut(callback);
-        }
-        if (scope == NULL || !sti_way_passes(way, scope->frame))
-            break;
+    struct sti_scope *scope;
+    if (sti_callback_innermost != NULL && sti_way_passes(way, (uintptr_t)sti_callback_innermost))
+        sti_boundary_end_program(innermost_scope(), "a callback was left by longjmp");
+    while ((scope = innermost_scope()) != NULL && sti_way_passes(way, scope->frame)) {
         sti_misuse_note(scope, "its scope was left by longjmp");
         if (is_whole_task(scope)) {
             set_mask(mask);

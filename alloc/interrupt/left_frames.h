@@ -55,8 +55,8 @@ static inline bool sti_way_passes_frame(const struct sti_way *way, uintptr_t sta
 
 /* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back;
  * guards run, forks are taken back or waited for, hooks go. Does not return where the jump would leave a task of a
- * pool, a stolen subtask or a callback: that is where it ends then, with the signal mask that the jump would have set
- * (NULL: none). */
+ * pool or a stolen subtask: that is where it ends then, with the signal mask that the jump would have set (NULL: none).
+ * Where it would leave a callback, the program ends. */
 void sti_way_leave(uintptr_t target, const sigset_t *mask);
 
 /* --- Forks that only their own thread can run, in their joins: all of a thread that is no worker, and those of a

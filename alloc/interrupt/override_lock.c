@@ -5,12 +5,14 @@
  * pthread_cond_wait and its like need none: when they return, the mutex is held again, and no sample point lies
  * between. C11's functions do not go through pthread's, nor does a stream's lock. Outside a scope each is a tail call
  * of libc's own. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stint/api.h>
 #include <threads.h>
 
+#include "alloc/base/backend.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
@@ -48,52 +50,58 @@
     X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
     X(funlockfile, void, (FILE * stream), (stream))
 
-/* libc's own functions. Until they are found each is one that finds them all: the first call may come from a
- * constructor before ours, but must not come with a lock held, under which the loader's would be taken. relaxed: what
- * the pointers lead to was there before this library, and two threads at once find the same. */
+/* libc's own functions, found at the first call, which may come from a constructor before ours: to find one takes no
+ * lock. relaxed: what the pointers lead to was there before this library, and two threads at once find the same. */
 #define POINTER(name, result, parameters, arguments)                                                                   \
-    static result first_##name parameters;                                                                             \
-    static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
+    static result(*_Atomic libc_##name) parameters;                                                                    \
     STINT_API result name parameters;
-#define FIND(name, result, parameters, arguments)                                                                      \
-    {                                                                                                                  \
-        result(*found) parameters;                                                                                     \
-        *(void **)&found = sti_libc_function(#name);                                                                   \
-        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
-    }
-#define FIRST_CALL(name, result, parameters, arguments)                                                                \
-    __attribute__((cold)) static result first_##name parameters                                                        \
-    {                                                                                                                  \
-        find_all();                                                                                                    \
-        return LIBC(name) arguments;                                                                                   \
-    }
-#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
+#define LIBC(name)                                                                                                     \
+    ({                                                                                                                 \
+        __typeof__(name) *plain = atomic_load_explicit(&libc_##name, memory_order_relaxed);                            \
+        if (__builtin_expect(plain == NULL, 0)) {                                                                      \
+            *(void **)&plain = sti_libc_function(#name);                                                               \
+            atomic_store_explicit(&libc_##name, plain, memory_order_relaxed);                                          \
+        }                                                                                                              \
+        plain;                                                                                                         \
+    })
 
 LOCK_FUNCTIONS(POINTER)
 
-static void find_all(void)
+/* --- mimalloc's mutexes in part of a process (process.h). It does not look after them at a fork(2): one that another
+ * thread held is held for ever. What calls mimalloc there is exit(3) and the end of a thread, which use nothing that
+ * anybody else does: so its mutexes do nothing. The functions below stand in the place of libc's; the overrides end in
+ * tail calls of these, so their caller is the caller here. */
+
+static int (*libc_lock)(pthread_mutex_t *mutex);
+static int (*libc_unlock)(pthread_mutex_t *mutex);
+
+static bool is_backend(const void *caller)
 {
-    LOCK_FUNCTIONS(FIND)
+    struct dl_find_object ours;
+    return _dl_find_object((void *)(uintptr_t)sti_backend_address(), &ours) == 0 && caller >= ours.dlfo_map_start &&
+           caller < ours.dlfo_map_end;
 }
 
-LOCK_FUNCTIONS(FIRST_CALL)
-
-/* In the child of a fork(2) this stands in the place of libc's: every one of the overrides ends in a tail call, so what
- * has called that is the caller here. */
-static STI_AT_FORKS int (*libc_lock_of_parent)(pthread_mutex_t *mutex);
-
-static int lock_in_child(pthread_mutex_t *mutex)
+static int lock_in_part(pthread_mutex_t *mutex)
 {
-    sti_lock_in_child(mutex, __builtin_extract_return_addr(__builtin_return_address(0)));
-    return libc_lock_of_parent(mutex);
+    const void *caller = __builtin_extract_return_addr(__builtin_return_address(0));
+    return is_backend(caller) ? 0 : libc_lock(mutex);
+}
+
+static int unlock_in_part(pthread_mutex_t *mutex)
+{
+    const void *caller = __builtin_extract_return_addr(__builtin_return_address(0));
+    return is_backend(caller) ? 0 : libc_unlock(mutex);
 }
 
 STI_FORK_HANDLER void sti_override_lock_in_child(void)
 {
-    if (libc_lock_of_parent != NULL)
+    if (!sti_process_is_partial() || libc_lock != NULL)
         return;
-    libc_lock_of_parent = LIBC(pthread_mutex_lock);
-    atomic_store_explicit(&libc_pthread_mutex_lock, lock_in_child, memory_order_relaxed);
+    libc_lock = sti_libc_function("pthread_mutex_lock");
+    libc_unlock = sti_libc_function("pthread_mutex_unlock");
+    atomic_store_explicit(&libc_pthread_mutex_lock, lock_in_part, memory_order_relaxed);
+    atomic_store_explicit(&libc_pthread_mutex_unlock, unlock_in_part, memory_order_relaxed);
 }
 
 /* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD. */
@@ -234,7 +242,6 @@ static void do_nothing(void)
 
 void sti_override_lock_start(void)
 {
-    find_all();
     pthread_once_t tried = PTHREAD_ONCE_INIT;
     LIBC(pthread_once)(&tried, do_nothing);
     __atomic_store_n(&once_done, tried, __ATOMIC_RELAXED);

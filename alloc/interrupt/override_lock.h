@@ -4,7 +4,7 @@
 #ifndef STI_ALLOC_INTERRUPT_OVERRIDE_LOCK_H
 #define STI_ALLOC_INTERRUPT_OVERRIDE_LOCK_H
 
-/* At start: find libc's own functions. */
+/* At start: find out what a flag of pthread_once is that is done. */
 void sti_override_lock_start(void);
 
 /* In the child of a fork(2). */

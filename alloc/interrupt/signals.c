@@ -74,7 +74,7 @@ static int preemption_installed;
 
 static void install_preemption(void)
 {
-    struct sigaction action = { .sa_sigaction = on_preemption, .sa_flags = SA_SIGINFO };
+    struct sigaction action = { .sa_sigaction = on_preemption, .sa_flags = SA_SIGINFO | SA_ONSTACK };
     sigemptyset(&action.sa_mask);
     sti_verdict_prepare();
     preemption_installed = sigaction(preempt_signal(), &action, NULL) == 0 ? 0 : errno;

@@ -19,13 +19,12 @@
 
 /* --- The watch thread; the protocol is in watch.h. --- */
 
-static STI_AT_FORKS pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static STI_AT_FORKS pthread_cond_t calls_ended = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t calls_ended = PTHREAD_COND_INITIALIZER;
 static struct sti_watch *watches;
-static atomic_size_t count;         /* of watches */
-static sem_t woken;                 /* initialised before count is ever above 0 */
-static bool started;                /* the rest under the lock */
-static STI_AT_FORKS unsigned forks; /* that have led to this process */
+static atomic_size_t count; /* of watches */
+static sem_t woken;         /* initialised before count is ever above 0 */
+static bool started;        /* the rest under the lock */
 static _Atomic uint64_t next_look = STI_WATCH_NEVER;
 static atomic_bool watched; /* does it look at running tasks? */
 
@@ -77,29 +76,27 @@ static void sleep_until(uint64_t time)
     sem_clockwait(&woken, CLOCK_MONOTONIC, &until);
 }
 
-/* A user function that it calls may fork(2): in the child it is no watch any more, and there may be another. */
 static void *keep_watch(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
+    sti_service_works();
     pthread_mutex_lock(&lock);
-    unsigned before = forks;
     while (!is_last()) {
         while (sem_trywait(&woken) == 0)
             ; /* one look answers all who have called so far */
         atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_seq_cst);
         uint64_t until = look_at_all();
-        if (forks != before) {
-            pthread_mutex_unlock(&lock);
-            return NULL;
-        }
         atomic_store_explicit(&next_look, until, memory_order_seq_cst);
         pthread_mutex_unlock(&lock);
+        sti_service_rests();
         sleep_until(until);
+        sti_service_works();
         pthread_mutex_lock(&lock);
     }
     started = false;
     pthread_mutex_unlock(&lock);
+    sti_service_rests();
     sti_service_end();
     return NULL;
 }
@@ -114,7 +111,7 @@ static int start(void)
     return error;
 }
 
-static STI_AT_FORKS uint64_t processor_time_at_fork; /* of the thread that forks; under the lock */
+static _Thread_local uint64_t processor_time_at_fork;
 
 static struct sti_scope *innermost_scope(void)
 {
@@ -131,40 +128,28 @@ static void set_processor_time_back(void)
     }
 }
 
-/* The child of a fork(2) has no such thread: it starts one at its next need. What was watched at the fork is not
- * watched in the child. The lock is held over the fork(2), so that the list is whole. */
-STI_FORK_HANDLER void sti_watch_before_fork(void)
+STI_FORK_HANDLER void sti_cpu_before_fork(void)
 {
-    if (sti_fork_takes_locks)
-        sti_plain_mutex_lock(&lock);
     if (innermost_scope() != NULL)
         processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
-STI_FORK_HANDLER void sti_watch_after_fork(void)
+STI_FORK_HANDLER void sti_cpu_in_child(void)
 {
-    if (sti_fork_takes_locks)
-        sti_plain_mutex_unlock(&lock);
+    set_processor_time_back();
 }
 
+/* The child has no such thread: it starts one at its next need. It rests in a fork of a whole process. */
 STI_FORK_HANDLER void sti_watch_in_child(void)
 {
-    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
-        watch->link = NULL;
-        watch->calls = 0;
-    }
-    if (watches != NULL)
-        watches = NULL;
-    forks++;
-    calls_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited are not there either */
+    if (!started || sti_process_is_partial())
+        return;
+    started = false;
+    watches = NULL;
     STI_SET_IN_CHILD(count, 0);
-    if (started)
-        started = false;
     STI_SET_IN_CHILD(main_thread_ends, false);
     STI_SET_IN_CHILD(next_look, STI_WATCH_NEVER);
     STI_SET_IN_CHILD(watched, false);
-    set_processor_time_back();
-    sti_watch_after_fork();
 }
 
 void sti_watch_start(void)
@@ -218,12 +203,11 @@ void sti_watch_unlock(void)
 
 void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *arg)
 {
-    unsigned before = forks;
     watch->calls++;
     pthread_mutex_unlock(&lock);
-    STI_BOUNDARY_CALLBACK("hook", function, arg, NULL, NULL);
+    STI_BOUNDARY_CALLBACK(function, arg, NULL, NULL);
     pthread_mutex_lock(&lock);
-    if (forks == before && --watch->calls == 0)
+    if (--watch->calls == 0)
         pthread_cond_broadcast(&calls_ended);
 }
 

@@ -109,9 +109,9 @@ uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);
 /* At start. */
 void sti_watch_start(void);
 
-/* Handlers of a fork(2). */
-void sti_watch_before_fork(void);
-void sti_watch_after_fork(void);
+/* Around a fork(2): before it, and in the child. */
+void sti_cpu_before_fork(void);
+void sti_cpu_in_child(void);
 void sti_watch_in_child(void);
 
 #endif

@@ -93,26 +93,32 @@ static void unlock(struct spin_lock *taken)
     atomic_store_explicit(&taken->taken, false, memory_order_release);
 }
 
-/* With the list's lock: the link to the block's entry of the profile's, or of a rate's, or to the end of the list. */
-static struct sti_tracked **find(size_t list, uintptr_t block, bool is_rated)
+/* The one with this number; 0: the block's of the profile's, or of a rate's. */
+struct wanted {
+    uintptr_t block;
+    uint64_t number;
+    bool is_rated;
+};
+
+static bool is_wanted(const struct sti_tracked *entry, const struct wanted *wanted)
 {
-    struct sti_tracked **link = &the_set()->lists[list];
-    while (*link != NULL && ((*link)->block != block || ((*link)->rate != NULL) != is_rated))
-        link = &(*link)->next;
-    return link;
+    if (wanted->number != 0)
+        return entry->number == wanted->number;
+    return entry->block == wanted->block && (entry->rate != NULL) == wanted->is_rated;
 }
 
-static struct sti_tracked **link_to(size_t list, uintptr_t block)
+/* With the list's lock: the link to it, or to the end of the list. */
+static struct sti_tracked **find(size_t list, const struct wanted *wanted)
 {
-    return find(list, block, false);
+    struct sti_tracked **link = &the_set()->lists[list];
+    while (*link != NULL && !is_wanted(*link, wanted))
+        link = &(*link)->next;
+    return link;
 }
 
 static struct sti_tracked **find_numbered(size_t list, uint64_t number)
 {
-    struct sti_tracked **link = &the_set()->lists[list];
-    while (*link != NULL && (*link)->number != number)
-        link = &(*link)->next;
-    return link;
+    return find(list, &(struct wanted){ .number = number });
 }
 
 /* With the list's lock: after a change. */
@@ -135,40 +141,35 @@ static struct sti_tracked *unlink_entry(size_t list, struct sti_tracked **link, 
     return entry->promoting ? NULL : entry;
 }
 
-struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
+static struct sti_tracked *take(struct wanted wanted, stint_memprof_end end)
 {
-    size_t list = list_of(block);
+    size_t list = list_of(wanted.block);
     struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = link_to(list, block);
+    struct sti_tracked **link = find(list, &wanted);
     struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
     unlock(taken);
     return entry;
 }
 
+struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
+{
+    return take((struct wanted){ .block = block }, end);
+}
+
 struct sti_tracked *sti_tracked_take_numbered(uintptr_t block, uint64_t number, stint_memprof_end end)
 {
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = find_numbered(list, number);
-    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
-    unlock(taken);
-    return entry;
+    return take((struct wanted){ .block = block, .number = number }, end);
+}
+
+struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
+{
+    return take((struct wanted){ .block = block, .is_rated = true }, STINT_MEMPROF_FREED);
 }
 
 uint64_t sti_tracked_new_number(void)
 {
     static _Atomic uint64_t last;
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
-}
-
-struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
-{
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = find(list, block, true);
-    struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, STINT_MEMPROF_FREED) : NULL;
-    unlock(taken);
-    return entry;
 }
 
 struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, uint64_t number)
@@ -189,7 +190,7 @@ bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata)
     entry->promoting = false;
     entry->metadata = metadata;
     if (metadata == NULL && !entry->gone)
-        unlink_entry(list, link_to(list, entry->block), STINT_MEMPROF_FREED);
+        unlink_entry(list, find_numbered(list, entry->number), STINT_MEMPROF_FREED);
     bool gone = entry->gone;
     unlock(taken);
     return gone;

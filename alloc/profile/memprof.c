@@ -94,6 +94,8 @@ static int take_options(stint_memprof_options *options, const stint_memprof_opti
 
 int stint_memprof_start(const stint_memprof_options *options)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_memprof_options taken;
     int error = take_options(&taken, options);
     if (error == 0)
@@ -132,6 +134,8 @@ static bool end_all(void)
 
 int stint_memprof_stop(void)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (sti_memprof_is_calling())
         return EDEADLK;
     if (!change_from(RUNNING))
@@ -150,10 +154,11 @@ int stint_memprof_stop(void)
     return 0;
 }
 
-/* The other threads are gone, whatever they were about to do. Who follows a block has said so before, under a lock that
- * nobody has at a fork(2): where nobody ever has, nothing is to be emptied. */
+/* Where nobody ever has followed a block nothing is to be emptied. */
 STI_FORK_HANDLER void sti_memprof_in_child(void)
 {
+    if (sti_process_is_partial())
+        return;
     uint64_t own_use = sti_memprof_is_calling() ? 1 : 0;
     STI_SET_IN_CHILD(state, IDLE);
     STI_SET_IN_CHILD(users, own_use);
@@ -227,7 +232,7 @@ static int drop_metadata(void *tracked, void *unused, void *neither)
 static void dealloc(struct sti_tracked *entry)
 {
     if (entry->metadata != NULL && sti_memprof_settings.options.tracker.dealloc != NULL)
-        sti_boundary_callback("tracker", entry, NULL, NULL, drop_metadata);
+        sti_boundary_callback(entry, NULL, NULL, drop_metadata);
     sti_process_free(entry);
 }
 
@@ -250,7 +255,7 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation)
 {
     struct sti_quiet quiet = sti_memprof_be_quiet();
     void *metadata = NULL;
-    sti_boundary_callback("tracker", (void *)(uintptr_t)allocation, &metadata, NULL, make_metadata);
+    sti_boundary_callback((void *)(uintptr_t)allocation, &metadata, NULL, make_metadata);
     sti_memprof_end_quiet(&quiet);
     return metadata;
 }
@@ -261,7 +266,7 @@ void *sti_memprof_call_promote(void *metadata)
         return metadata;
     struct sti_quiet quiet = sti_memprof_be_quiet();
     void *promoted = metadata;
-    sti_boundary_callback("tracker", metadata, &promoted, NULL, promote_metadata);
+    sti_boundary_callback(metadata, &promoted, NULL, promote_metadata);
     sti_memprof_end_quiet(&quiet);
     return promoted;
 }

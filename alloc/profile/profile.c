@@ -34,7 +34,7 @@
 
 /* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so that a callback
  * may wait for it. */
-static STI_AT_FORKS pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_gathered *gathered; /* by the last profile */
 
 static atomic_bool running;
@@ -82,6 +82,8 @@ static int start(const stint_profile_options *options)
 
 int stint_profile_start(const stint_profile_options *options)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_profile_options taken = STINT_PROFILE_OPTIONS_INIT;
     int error = 0;
     if (options != NULL)
@@ -96,6 +98,8 @@ int stint_profile_start(const stint_profile_options *options)
 
 int stint_profile_stop(void)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (!atomic_exchange(&running, false))
         return EINVAL;
     int error = stint_memprof_stop();
@@ -126,6 +130,8 @@ static stint_profile_totals sum_of_all(void)
 
 int stint_profile_read(stint_profile_totals *totals)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (totals == NULL)
         return EINVAL;
     stint_profile_totals now = STINT_PROFILE_TOTALS_INIT;
@@ -155,6 +161,8 @@ static int make(const struct sti_profile_means *means, const void *kind, FILE *s
 
 int stint_profile_write(int fd, stint_profile_kind kind)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if ((unsigned)kind > STINT_PROFILE_COLLAPSED_INUSE)
         return EINVAL;
     stint_mask();
@@ -272,8 +280,10 @@ static void *write_when_asked(void *arg)
     pthread_setname_np(pthread_self(), "stint-profile");
     do {
         sleep_a_while();
+        sti_service_works();
         for (; atomic_load(&asked) > 0; atomic_fetch_sub(&asked, 1))
             write_profile();
+        sti_service_rests();
     } while (!is_last());
     sti_service_end();
     return arg;
@@ -317,11 +327,12 @@ static STI_FORK_HANDLER void end_writing_in_child(void)
         signal(SIGUSR2, SIG_DFL);
 }
 
-/* The child has no profile. What its parent's gathered is left where it is: another thread may have been about to add
- * to it, and the memory is shared until it is written to. */
+/* The child has no profile. What its parent's gathered is left where it is: the memory is shared until it is written
+ * to. */
 STI_FORK_HANDLER void sti_profile_in_child(void)
 {
-    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (sti_process_is_partial())
+        return;
     if (gathered != NULL)
         gathered = NULL;
     STI_SET_IN_CHILD(running, false);

@@ -261,7 +261,7 @@ static void end_followed(void *block)
 static __attribute__((noinline)) void free_followed(void *block)
 {
     end_followed(block);
-    sti_free_last(block);
+    sti_backend_free(block);
 }
 
 static __attribute__((noinline)) void free_uncounted(void *block)
@@ -270,7 +270,7 @@ static __attribute__((noinline)) void free_uncounted(void *block)
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
         end_followed(block);
-    sti_free_last(block);
+    sti_backend_free(block);
 }
 
 /* Every free comes here while a profile runs, so what is rare is out of line, and called last. A thread that has read
@@ -284,5 +284,5 @@ void sti_memprof_free(void *block)
     else if (__builtin_expect(sti_sampling_is_marked(marks, block), 0))
         free_followed(block);
     else
-        sti_free_last(block);
+        sti_backend_free(block);
 }

@@ -68,9 +68,8 @@ struct areas {
 
 #define FIRST_CAPACITY 256
 
-static void add_area(uintptr_t begin, uintptr_t end, size_t size, size_t used, void *argument)
+static void add(struct areas *areas, uintptr_t begin, uintptr_t end, size_t size, size_t used)
 {
-    struct areas *areas = argument;
     if (areas->count == areas->capacity) {
         size_t larger = areas->capacity == 0 ? FIRST_CAPACITY : 2 * areas->capacity;
         struct area *list = sti_process_realloc(areas->list, larger * sizeof *list);
@@ -90,8 +89,13 @@ static void add_singles(struct areas *areas, const struct sti_heap *singles)
 {
     for (size_t i = 0; singles != NULL && i < singles->count; i++) {
         uintptr_t block = (uintptr_t)singles->singles[i].block;
-        add_area(block, block + singles->singles[i].size, singles->singles[i].size, 1, areas);
+        add(areas, block, block + singles->singles[i].size, singles->singles[i].size, 1);
     }
+}
+
+static void add_area(const struct sti_backend_area *area, void *areas)
+{
+    add(areas, area->begin, area->end, area->block_size, area->used);
 }
 
 static void add_heaps(struct stint_report *report, struct areas *areas, const struct sti_scope *scope)
@@ -99,7 +103,7 @@ static void add_heaps(struct stint_report *report, struct areas *areas, const st
     for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
         for (const struct sti_heap *heap = at->heaps; heap != NULL; heap = heap->next) {
             if (heap->backend != NULL)
-                sti_backend_heap_used(heap->backend, add_area, areas);
+                sti_backend_theap_areas(heap->theap, add_area, areas);
         }
         report->heap.libc_bytes += sti_libc_heap_held(at);
         report->heap.mapped_bytes += sti_mapped_held(at->mapped);
@@ -500,9 +504,8 @@ static bool go_to_area_of(struct search *search, uintptr_t block)
     return area == NULL || may_go_on(search, (area->end - area->begin) / area->size / ROOMS_A_WORD);
 }
 
-static bool visit(void *block, void *argument)
+static bool visit(void *block, struct search *search)
 {
-    struct search *search = argument;
     uintptr_t address = (uintptr_t)block;
     bool goes_on = go_to_area_of(search, address);
     const struct area *area = search->area;
@@ -524,13 +527,19 @@ static bool visit_singles(struct search *search, const struct sti_heap *singles)
     return goes_on;
 }
 
+static bool visit_block(void *block, uintptr_t page, void *search)
+{
+    (void)page;
+    return visit(block, search);
+}
+
 static bool visit_heaps(struct search *search, const struct sti_scope *scope)
 {
     bool goes_on = true;
     for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
         for (const struct sti_heap *heap = at->heaps; heap != NULL && goes_on; heap = heap->next) {
             if (heap->backend != NULL)
-                goes_on = sti_backend_heap_blocks_while(heap->backend, visit, search);
+                goes_on = sti_backend_theap_blocks(heap->theap, visit_block, search);
         }
     }
     return goes_on;

@@ -372,6 +372,8 @@ stint_report *stint_report_retain(stint_report *report)
 
 void stint_report_release(stint_report *report)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with it before it frees it. */
     if (report != NULL && atomic_fetch_sub_explicit(&report->references, 1, memory_order_acq_rel) == 1)
         sti_report_free(report);
@@ -453,12 +455,7 @@ static int write_profile(const struct sti_profile_means *means, const struct sti
 
 /* --- One at a time, as profiles are: what looks names up is not made for more. */
 
-static STI_AT_FORKS pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
-
-STI_FORK_HANDLER void sti_report_in_child(void)
-{
-    writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Where the inner parts are linked into a program, so is the module. */
 extern sti_report_writer_fn sti_report_writer __attribute__((weak, visibility("hidden")));
@@ -487,6 +484,8 @@ static int make(const struct sti_profile_means *means, const void *arg, FILE *st
 
 int stint_report_write(const stint_report *report, int fd, stint_report_kind kind)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (report == NULL || (unsigned)kind > STINT_REPORT_PPROF)
         return EINVAL;
     stint_mask();

@@ -227,9 +227,6 @@ void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_repo
 /* At start. */
 void sti_report_start(void);
 
-/* In the child of a fork(2). */
-void sti_report_in_child(void);
-
 /* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
  * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
 

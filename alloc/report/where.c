@@ -145,7 +145,8 @@ static void publish(const struct sti_scope *scope)
 void sti_report_note_trip(struct sti_scope *scope)
 {
     const struct sti_registers *stopped = scope->thread->stopped;
-    if (scope->tripped == STINT_REASON_OUTER)
+    /* An exception has left the frames that threw it. */
+    if (scope->tripped == STINT_REASON_OUTER || scope->tripped == STINT_REASON_EXCEPTION)
         return;
     if (scope->is_subtask) {
         if (scope->share != NULL)

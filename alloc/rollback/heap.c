@@ -28,17 +28,19 @@
  *
  * Whether a heap is empty is asked of its areas (70 ns, and 9 for each): a block that another thread has freed may
  * still count as live, so the answer "empty" is exact and the other errs to the safe side. But only of those that are
- * the thread's: to look at one that mimalloc has given up changes it, and others may be freeing in it (mimalloc 3.6
- * takes in there what has been freed, and then two own the page). Of these there is but a count (0.2 µs).
- *
- * mimalloc lists its heaps under locks that it does not look after at a fork(2): none is made or ended during one. */
+ * the thread's: in one that mimalloc has given up others may be freeing. Of these there is but a count (0.2 µs). */
 
 /* Out of line: what mimalloc counts is 4 KiB. */
-__attribute__((noinline)) struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap)
+static __attribute__((noinline)) struct sti_backend_pages count_pages(const struct sti_heap *heap)
 {
     if (sti_assumption_fails(STI_ASSUMED_COUNTS))
         return (struct sti_backend_pages){ SIZE_MAX, 0 };
-    return sti_backend_heap_pages_counted(heap->backend);
+    return sti_backend_heap_pages(heap->backend);
+}
+
+void sti_heap_complete_counts(const struct sti_heap *heap)
+{
+    count_pages(heap);
 }
 
 /* As long as mimalloc has not ended a thread it gives up no page of a heap that the thread has made for a scope
@@ -65,21 +67,48 @@ bool sti_heap_has_given_up(const struct sti_heap *heap)
 {
     if (!heap->may_give_up && !has_ended)
         return false;
-    struct sti_backend_pages pages = sti_heap_pages(heap);
+    struct sti_backend_pages pages = count_pages(heap);
     return pages.now == SIZE_MAX || pages.given_up != heap->given_up_before;
 }
 
-static bool has_own_blocks(const struct sti_heap *heap)
+struct sti_backend_size sti_heap_size(const struct sti_heap *heap)
 {
-    return sti_backend_theap_size(sti_backend_heap_theap(heap->backend)).blocks > 0;
+    return sti_backend_theap_size(sti_backend_heap_theap(heap->backend));
 }
 
 bool sti_heap_is_empty(const struct sti_heap *heap)
 {
-    return heap->found_empty || (heap->backend != NULL && !has_own_blocks(heap) && !sti_heap_has_given_up(heap));
+    return heap->found_empty ||
+           (heap->backend != NULL && sti_heap_size(heap).blocks == 0 && !sti_heap_has_given_up(heap));
 }
 
-static pthread_mutex_t *const making = &sti_quiet_locks[STI_QUIET_HEAPS].mutex;
+bool sti_heap_renew(struct sti_heap *heap)
+{
+    if (!sti_heap_has_given_up(heap))
+        return true;
+    struct sti_backend_pages pages = count_pages(heap);
+    if (pages.now != sti_heap_size(heap).areas)
+        return false;
+    heap->given_up_before = pages.given_up;
+    heap->lasts = true;
+    return true;
+}
+
+static bool may_give_up(bool is_nursery)
+{
+    return !is_end_noted() || is_nursery;
+}
+
+/* What has been given up of it is gone; the thread's part is a new one. */
+bool sti_heap_adopt(struct sti_heap *heap)
+{
+    struct sti_backend_pages pages = count_pages(heap);
+    if (pages.now != 0)
+        return false;
+    heap->given_up_before = pages.given_up;
+    heap->may_give_up = may_give_up(heap->is_nursery);
+    return sti_process_begin_heap(heap->backend, heap->is_nursery) != NULL;
+}
 
 static struct sti_heap *make(bool is_nursery)
 {
@@ -87,12 +116,8 @@ static struct sti_heap *make(bool is_nursery)
     if (heap == NULL)
         return NULL;
     heap->is_nursery = is_nursery;
-    heap->may_give_up = !is_end_noted() || is_nursery;
-    sti_quiet_enter();
-    pthread_mutex_lock(making);
-    heap->backend = sti_backend_heap_new(is_nursery);
-    pthread_mutex_unlock(making);
-    sti_quiet_leave();
+    heap->may_give_up = may_give_up(is_nursery);
+    heap->backend = sti_process_begin_heap(NULL, is_nursery);
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -107,8 +132,8 @@ static struct sti_heap *begin(struct sti_heap *heap)
     heap->next = NULL;
     heap->found_empty = false;
     heap->wiped = false;
-    heap->told = sti_freeing_told_since() != 0;
-    heap->forks = sti_freeing_forks();
+    if (__builtin_expect(has_ended, 0)) /* and the thread's part with it, as it was made */
+        sti_process_begin_heap(heap->backend, heap->is_nursery);
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
 }
@@ -138,7 +163,7 @@ struct sti_heap *sti_heap_own(const struct sti_scope *scope)
 size_t sti_heap_bytes(const struct sti_heap *heap)
 {
     if (heap->backend != NULL)
-        return sti_backend_heap_size(heap->backend).held;
+        return sti_heap_size(heap).held;
     size_t held = 0;
     for (size_t i = 0; i < heap->count; i++)
         held += heap->singles[i].size;
@@ -158,7 +183,7 @@ size_t sti_heap_list_held(const struct sti_heap *list)
 /* Nobody else can have its pages. */
 static size_t held_with_pages(const struct sti_heap *heap)
 {
-    struct sti_backend_size size = sti_backend_heap_size(heap->backend);
+    struct sti_backend_size size = sti_backend_theap_size(heap->theap);
     return size.pages > size.held ? size.pages : size.held;
 }
 
@@ -168,7 +193,7 @@ static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *sc
     if (__builtin_expect(scope->libc_heaps != NULL, 0))
         held += sti_libc_heap_held(scope);
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
-        held += heap != scope->heap ? held_with_pages(heap) : sti_backend_heap_size(heap->backend).held;
+        held += heap != scope->heap ? held_with_pages(heap) : sti_backend_theap_size(heap->theap).held;
     return held;
 }
 
@@ -275,21 +300,22 @@ void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, stru
         sweep(thread, outer);
 }
 
-static void wipe_block(void *block, uintptr_t page, void *unused)
+static bool wipe_block(void *block, uintptr_t page, void *unused)
 {
     (void)page;
     (void)unused;
     sti_wipe_block(block);
+    return true;
 }
 
 static void wipe(struct sti_heap *heap)
 {
     if (heap->wiped)
-        sti_backend_heap_blocks(heap->backend, wipe_block, NULL);
+        sti_backend_theap_blocks(sti_backend_heap_theap(heap->backend), wipe_block, NULL);
     heap->wiped = false;
 }
 
-static void free_blocks(const struct sti_heap *heap)
+static void free_singles(const struct sti_heap *heap)
 {
     for (size_t i = 0; i < heap->count; i++) {
         void *block = heap->singles[i].block;
@@ -303,19 +329,55 @@ static void free_blocks(const struct sti_heap *heap)
     }
 }
 
-void sti_heap_destroy(struct sti_heap *heap)
+#define AT_ONCE 256
+
+struct batch {
+    size_t count;
+    void *blocks[AT_ONCE];
+};
+
+static bool take_block(void *block, uintptr_t page, void *argument)
+{
+    struct batch *batch = argument;
+    (void)page;
+    batch->blocks[batch->count++] = block;
+    return batch->count < AT_ONCE;
+}
+
+/* mimalloc may give a page back as its last block is freed: so none is while the pages are walked. */
+static __attribute__((noinline)) void free_blocks(const struct sti_heap *heap)
+{
+    sti_backend_theap *part = sti_backend_heap_theap(heap->backend);
+    struct batch batch;
+    do {
+        batch.count = 0;
+        sti_backend_theap_blocks(part, take_block, &batch);
+        for (size_t i = 0; i < batch.count; i++)
+            sti_backend_free(batch.blocks[i]);
+    } while (batch.count == AT_ONCE);
+    sti_backend_theap_collect(part, true);
+}
+
+static void end(struct sti_heap *heap)
+{
+    wipe(heap);
+    if (!heap->lasts && !sti_heap_has_given_up(heap)) {
+        sti_backend_heap_destroy(heap->backend);
+        sti_process_free(heap);
+        return;
+    }
+    free_blocks(heap);
+    sti_retired_leave(heap);
+}
+
+void sti_heap_end(struct sti_heap *heap)
 {
     sti_heap_map_drop(&heap->map);
-    if (heap->backend == NULL) {
-        free_blocks(heap);
-    } else {
-        wipe(heap);
-        if (heap->forks != sti_freeing_forks())
-            return;
-        sti_quiet_enter();
-        sti_backend_heap_destroy(heap->backend);
-        sti_quiet_leave();
+    if (heap->backend != NULL) {
+        end(heap);
+        return;
     }
+    free_singles(heap);
     sti_process_free(heap);
 }
 
@@ -345,7 +407,7 @@ static void give_up(struct sti_thread *thread, struct sti_heap *heap)
         if (sti_quarantine_put(thread, heap))
             return;
     }
-    sti_heap_destroy(heap);
+    sti_heap_end(heap);
 }
 
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
@@ -370,7 +432,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
 static void give_warm_back(struct sti_thread *thread)
 {
     if (thread->warm != NULL)
-        sti_heap_destroy(thread->warm);
+        sti_heap_end(thread->warm);
     thread->warm = NULL;
 }
 

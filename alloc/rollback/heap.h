@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "alloc/base/backend.h"
-#include "free.h"
 #include "heap_map.h"
 
 /* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All
@@ -32,10 +31,8 @@ struct sti_heap {
     struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
     bool is_nursery;               /* it was made for one: backend.h */
     bool may_give_up;              /* mimalloc, pages of it while its thread lives: heap.c */
-    bool given_up;                 /* it is retired, and mimalloc has given up a page of it: its thread has ended */
-    bool deserted;                 /* it has been retired and found without such a page */
+    bool lasts;                    /* mimalloc has given up a page of it, ever: it is not destroyed (retired.h) */
     bool found_empty;              /* at the end of its scope: it need not be looked at once more */
-    bool told;                     /* whoever frees a block of it tells of that: free.h */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
@@ -43,8 +40,6 @@ struct sti_heap {
     bool is_opaque;                /* there is nothing in them that could point anywhere */
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
-    uint64_t forks;                /* that led to the process when it was taken: free.h */
-    struct sti_freeing_wait wait;  /* of a deserted one: for those who freed then */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */
     size_t count;                  /* of single blocks */
@@ -80,6 +75,13 @@ static inline size_t sti_heap_kept(const struct sti_heap *heap)
 /* In live blocks of a heap, or in single ones. Reads only. */
 size_t sti_heap_bytes(const struct sti_heap *heap);
 
+/* What the calling thread's part of it holds. */
+struct sti_backend_size sti_heap_size(const struct sti_heap *heap);
+
+/* Where mimalloc has given up a page since it was taken, but none is left of these, it is as if it were taken now.
+ * False: some are left, or that is not known. */
+bool sti_heap_renew(struct sti_heap *heap);
+
 /* Bytes in live blocks of a list of heaps that no scope has now, once what others have freed has been taken in. */
 size_t sti_heap_list_held(const struct sti_heap *list);
 
@@ -103,15 +105,18 @@ bool sti_heap_is_empty(const struct sti_heap *heap);
 /* mimalloc has given up a page of it since it was taken. The heap's thread. */
 bool sti_heap_has_given_up(const struct sti_heap *heap);
 
-/* By mimalloc's counts; its own thread, or when that has ended. */
-struct sti_backend_pages sti_heap_pages(const struct sti_heap *heap);
+/* A heap without pages, of a thread that has ended: it is the calling thread's from now on. False: it has pages. */
+bool sti_heap_adopt(struct sti_heap *heap);
+
+/* The thread ends: have mimalloc's counts of the heap's pages complete. */
+void sti_heap_complete_counts(const struct sti_heap *heap);
 
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
 
-/* Live blocks are gone; for those who list heaps. One from before a fork(2) is left as it is in the child (free.h):
- * only what is to be wiped is. */
-void sti_heap_destroy(struct sti_heap *heap);
+/* Live blocks are gone, and so is the heap, or it is another thread's to use; for those who list heaps. The heap's
+ * thread. */
+void sti_heap_end(struct sti_heap *heap);
 
 /* Give up what the thread keeps for its next tasks, as far as no open scope needs it. 20 µs and more. */
 void sti_heap_give_back(struct sti_thread *thread);

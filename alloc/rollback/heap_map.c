@@ -28,11 +28,12 @@ static void add_area(struct sti_heap_map *map, struct sti_heap_area area)
     map->blocks += area.blocks;
 }
 
-static void list_area(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
+static void list_area(const struct sti_backend_area *area, void *argument)
 {
-    add_area(argument,
-             (struct sti_heap_area){
-                 .begin = begin, .end = end, .block_size = block_size, .blocks = (end - begin) / block_size });
+    add_area(argument, (struct sti_heap_area){ .begin = area->begin,
+                                               .end = area->end,
+                                               .block_size = area->block_size,
+                                               .blocks = (area->end - area->begin) / area->block_size });
 }
 
 static void list_areas(struct sti_heap *heap)
@@ -41,7 +42,7 @@ static void list_areas(struct sti_heap *heap)
     map->count = 0;
     map->blocks = 0;
     if (heap->backend != NULL) {
-        sti_backend_heap_areas(heap->backend, list_area, map);
+        sti_backend_theap_areas(heap->theap, list_area, map);
         return;
     }
     for (size_t i = 0; i < heap->count; i++) {
@@ -113,15 +114,14 @@ struct marking {
     const struct sti_heap_area *area; /* of the last block: the next one most often lies there too */
 };
 
-static void mark_block(void *block, uintptr_t page, void *argument)
+static bool mark_block(void *block, uintptr_t page, void *argument)
 {
     struct marking *marking = argument;
     if (marking->area == NULL || marking->area->begin != page)
         marking->area = area_around(marking->map, page);
-    if (marking->area == NULL)
-        return;
-    size_t index = index_of(marking->area, (uintptr_t)block);
-    set_bit(marking->map->live, index);
+    if (marking->area != NULL)
+        set_bit(marking->map->live, index_of(marking->area, (uintptr_t)block));
+    return true;
 }
 
 static bool find_live(struct sti_heap *heap)
@@ -134,7 +134,7 @@ static bool find_live(struct sti_heap *heap)
     map->marked = map->live + words;
     struct marking marking = { .map = map, .area = NULL };
     if (heap->backend != NULL)
-        sti_backend_heap_blocks(heap->backend, mark_block, &marking);
+        sti_backend_theap_blocks(heap->theap, mark_block, &marking);
     else
         memset(map->live, 0xff, words * sizeof *map->live);
     return true;
@@ -202,13 +202,13 @@ static void sort(uintptr_t *addresses, size_t count)
     sti_thread_counted = counted;
 }
 
-static void mark_listed(void *block, uintptr_t page, void *argument)
+static bool mark_listed(void *block, uintptr_t page, void *argument)
 {
     (void)page;
     struct sti_heap_part *part = argument;
     uintptr_t address = (uintptr_t)block;
     if (address < part->addresses[0] || address > (part->addresses[part->count - 1] | STI_HEAP_LIVES))
-        return;
+        return true;
     size_t low = 0;
     size_t high = part->count;
     while (low < high) {
@@ -218,19 +218,20 @@ static void mark_listed(void *block, uintptr_t page, void *argument)
         else
             high = middle;
     }
-    if (low == part->count || part->addresses[low] != address)
-        return;
-    part->addresses[low] |= STI_HEAP_LIVES;
-    part->live++;
+    if (low < part->count && part->addresses[low] == address) {
+        part->addresses[low] |= STI_HEAP_LIVES;
+        part->live++;
+    }
+    return true;
 }
 
-struct sti_heap_part sti_heap_part_mark(sti_backend_heap *heap, void **list, size_t count)
+struct sti_heap_part sti_heap_part_mark(sti_backend_theap *theap, void **list, size_t count)
 {
     struct sti_heap_part part = { .addresses = (uintptr_t *)(void *)list, .count = count };
     if (count == 0)
         return part;
     sort(part.addresses, count);
-    sti_backend_heap_blocks(heap, mark_listed, &part);
+    sti_backend_theap_blocks(theap, mark_listed, &part);
     return part;
 }
 

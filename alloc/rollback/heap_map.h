@@ -67,7 +67,7 @@ struct sti_heap_part {
 };
 
 /* Sort the list, and mark what lives, each block once. */
-struct sti_heap_part sti_heap_part_mark(sti_backend_heap *heap, void **list, size_t count);
+struct sti_heap_part sti_heap_part_mark(sti_backend_theap *theap, void **list, size_t count);
 
 /* Those that are on this list as well are not marked any more; without memory they stay so. */
 void sti_heap_part_unmark(const struct sti_heap_part *part, void *const *list, size_t count);

@@ -44,7 +44,7 @@ static size_t watched_count;
 static _Atomic size_t kept_bytes;
 static _Atomic uint64_t kept_heaps;
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_KEPT].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 size_t sti_kept_bytes(void)
 {
@@ -92,9 +92,9 @@ static struct watched *take_out(uintptr_t block)
 
 void sti_kept_forget(const void *block)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     struct watched *entry = take_out((uintptr_t)block);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     if (entry == NULL)
         return;
     atomic_fetch_sub_explicit(&kept_bytes, entry->size, memory_order_relaxed);
@@ -107,7 +107,7 @@ static void watch(uintptr_t block, size_t size)
     struct watched *entry = sti_process_lasting_malloc(sizeof *entry);
     if (entry == NULL)
         return;
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     bool has_room = watched_count < MAX_WATCHED;
     if (has_room) {
         *entry = (struct watched){ .block = block, .size = size, .next = *list_of(block) };
@@ -115,7 +115,7 @@ static void watch(uintptr_t block, size_t size)
         watched_count++;
         count_mark(block, 1);
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     if (!has_room)
         sti_process_free(entry);
 }
@@ -252,7 +252,7 @@ void sti_libc_heap_give_back(struct sti_thread *thread)
     struct sti_heap *heap = thread->warm_libc;
     thread->warm_libc = NULL;
     if (heap != NULL)
-        sti_heap_destroy(heap);
+        sti_heap_end(heap);
 }
 
 /* --- The quarantine. Thread of the heaps, but for the handler of faults: it reads what may be changed meanwhile
@@ -351,13 +351,12 @@ static bool have_another_stretch(unsigned count)
 /* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back
  * to the system, also where there is no room to list it: a page is as large as a huge page of the system's may have
  * made it. */
-static void note_page(uintptr_t begin, uintptr_t end, size_t block_size, void *argument)
+static void note_page(const struct sti_backend_area *area, void *argument)
 {
-    (void)block_size;
     struct entry *entry = argument;
-    uintptr_t first = begin & ~(STI_BACKEND_SLICE - 1);
-    uintptr_t last = (end + PAGE - 1) & ~(PAGE - 1);
-    uintptr_t contents = (begin + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t first = area->begin & ~(STI_BACKEND_SLICE - 1);
+    uintptr_t last = (area->reach + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t contents = (area->begin + PAGE - 1) & ~(PAGE - 1);
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     if (contents < last)
         madvise((void *)contents, last - contents, MADV_DONTNEED);
@@ -383,7 +382,7 @@ static void protect(struct entry *entry, int protection)
 /* First all are listed, by mimalloc's records; then these may be out of reach. */
 static void close_off(struct entry *entry)
 {
-    sti_backend_heap_pages(entry->heap->backend, note_page, entry);
+    sti_backend_theap_areas(entry->heap->theap, note_page, entry);
     protect(entry, PROT_NONE);
 }
 
@@ -400,7 +399,7 @@ static void let_out(struct entry *entry)
     if (entry->heap == NULL)
         return;
     open_up(entry);
-    sti_heap_destroy(entry->heap);
+    sti_heap_end(entry->heap);
     entry->heap = NULL;
 }
 
@@ -431,17 +430,14 @@ void sti_quarantine_end_thread(struct sti_thread *thread)
     end_thread(quarantine);
 }
 
-/* mimalloc in the child of a fork(2) may find what the parent's other threads had. The one thread that is left has
- * another id. */
+/* Its thread has another id in the child of a fork(2). */
 STI_FORK_HANDLER void sti_quarantine_in_child(void)
 {
-    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);
-        if (quarantine != NULL && thread == sti_thread_own())
-            quarantine->owner = gettid();
-        for (unsigned i = 0; quarantine != NULL && thread != sti_thread_own() && i < MAX_HEAPS; i++)
-            open_up(&quarantine->entries[i]);
-    }
+    const struct sti_thread *thread = sti_thread_own();
+    struct sti_quarantine *own =
+        thread != NULL ? atomic_load_explicit(&thread->quarantine, memory_order_relaxed) : NULL;
+    if (own != NULL)
+        own->owner = thread->id;
 }
 
 static struct sti_quarantine *make(struct sti_thread *thread)

@@ -74,7 +74,7 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
  * there until the heap is destroyed or the thread ends, and for both it is made accessible again. What was in the
  * blocks goes back to the system at once: a heap in quarantine takes little more than its addresses. */
 
-/* In place of sti_heap_destroy, which follows later. False: it cannot be kept. */
+/* In place of sti_heap_end, which follows later. False: it cannot be kept. */
 bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap);
 
 /* Before mimalloc looks through the pages of the thread that ends: from the first of the destructors of thread-specific

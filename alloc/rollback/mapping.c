@@ -30,7 +30,7 @@ struct sti_mapped {
 
 atomic_size_t sti_mapping_count;
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_MAPPINGS].mutex; /* for all that follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
 static struct sti_mapping *root;
 static struct sti_mapped *all;
 static uint64_t last_number;
@@ -48,13 +48,13 @@ bool sti_mapping_lock(void)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     return true;
 }
 
 void sti_mapping_unlock(void)
 {
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }

@@ -142,7 +142,7 @@ struct sti_mapped *sti_mapped_of(struct sti_scope *scope);
 size_t sti_mapped_held(const struct sti_mapped *mapped);
 
 /* As lists of single blocks, for the scan of roots (heap.h), in front of this list: to look at; or to unmap, as
- * sti_heap_destroy does, and nobody's from now on. Without memory for the lists they are left as they are. */
+ * sti_heap_end does, and nobody's from now on. Without memory for the lists they are left as they are. */
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list);
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list);
 void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);

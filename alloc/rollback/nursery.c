@@ -79,7 +79,7 @@ static void drop_empty(struct sti_thread *thread)
     struct sti_nursery **link = &thread->nursery;
     while (*link != NULL) {
         struct sti_nursery *nursery = *link;
-        if (nursery->openers > 0 || sti_backend_heap_size(nursery->heap->backend).blocks > 0) {
+        if (nursery->openers > 0 || sti_heap_size(nursery->heap).blocks > 0) {
             link = &nursery->below;
         } else {
             *link = nursery->below;
@@ -116,7 +116,7 @@ bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *ba
 /* Sort this part of the log, and mark what lives, each block once. */
 static struct sti_heap_part mark_live(struct sti_nursery *nursery, size_t begin, size_t end)
 {
-    return sti_heap_part_mark(nursery->heap->backend, nursery->log + begin, end - begin);
+    return sti_heap_part_mark(nursery->heap->theap, nursery->log + begin, end - begin);
 }
 
 static size_t sum_and_unmark(const struct sti_heap_part *part)
@@ -193,8 +193,9 @@ static bool have_room(struct sti_nursery *nursery, size_t begin)
 /* In the midst of a scope too: a part of the log may lie in several nurseries. */
 static __attribute__((noinline)) bool is_full(struct sti_nursery *nursery)
 {
-    sti_backend_theap_collect(sti_backend_heap_theap(nursery->heap->backend), false);
-    nursery->filled = sti_backend_heap_size(nursery->heap->backend).held;
+    sti_backend_theap *part = sti_backend_heap_theap(nursery->heap->backend);
+    sti_backend_theap_collect(part, false);
+    nursery->filled = sti_backend_theap_size(part).held;
     return nursery->filled > MAX_FILLED / 2;
 }
 
@@ -294,7 +295,7 @@ static void renew_if_full(struct sti_thread *thread)
     bool full = nursery->committed >= MAX_COMMITTED || nursery->filled >= MAX_FILLED;
     if (!full || nursery->openers > 0 || nursery->below != NULL)
         return;
-    struct sti_backend_size size = sti_backend_heap_size(nursery->heap->backend);
+    struct sti_backend_size size = sti_heap_size(nursery->heap);
     nursery->committed = size.blocks / 2;
     nursery->filled = size.held;
     if (size.blocks < MAX_COMMITTED && size.pages < MAX_PAGES)
@@ -435,7 +436,7 @@ static void list_copied(const struct sti_nursery *nursery, size_t begin, struct 
     if (copy == NULL)
         return;
     memcpy(copy, nursery->log + begin, count * sizeof *copy);
-    struct sti_heap_part part = sti_heap_part_mark(nursery->heap->backend, copy, count);
+    struct sti_heap_part part = sti_heap_part_mark(nursery->heap->theap, copy, count);
     for (size_t i = 0; i < count; i++) {
         if ((part.addresses[i] & STI_HEAP_LIVES) != 0)
             list_block(&list->singles[list->count++], (void *)(part.addresses[i] & ~STI_HEAP_LIVES));

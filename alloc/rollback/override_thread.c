@@ -45,9 +45,7 @@ static void *begin(void *argument)
 {
     const struct start start = *(struct start *)argument;
     sti_process_free(argument);
-    sti_quiet_enter();
     sti_thread_begin();
-    sti_quiet_leave();
     return start.function != NULL ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
 }
 
@@ -89,9 +87,7 @@ static void end_quietly(void *value)
     struct sti_thread *thread = sti_thread_own();
     if (thread != NULL)
         sti_quarantine_end_thread(thread);
-    sti_quiet_enter();
     atomic_load_explicit(&backend_destructor, memory_order_relaxed)(value);
-    sti_quiet_leave();
 }
 
 static bool is_backend(destructor_fn *destructor)

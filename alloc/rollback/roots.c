@@ -301,9 +301,7 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
 
 static void visit_modules(struct scan *scan, int (*visit)(struct dl_phdr_info *, size_t, void *))
 {
-    sti_quiet_enter();
     dl_iterate_phdr(visit, scan);
-    sti_quiet_leave();
 }
 
 static void scan_modules(struct scan *scan)
@@ -408,7 +406,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
 #define REMEMBERED 256
 #define TOO_MUCH ((size_t)64 << 20)
 
-static pthread_mutex_t *const lock = &sti_quiet_locks[STI_QUIET_ROOTS].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_root_report_fn *report_function;
 static void *report_argument;
 static uintptr_t told[REMEMBERED];
@@ -417,11 +415,13 @@ static size_t said; /* the bytes that were too many the last time it was said; 0
 
 void stint_roots_set_report(stint_root_report_fn *report, void *arg)
 {
-    pthread_mutex_lock(lock);
+    if (sti_process_is_partial())
+        return;
+    pthread_mutex_lock(&lock);
     report_function = report;
     report_argument = arg;
     told_count = 0;
-    pthread_mutex_unlock(lock);
+    pthread_mutex_unlock(&lock);
 }
 
 /* Only a symbol that the address really lies in: dladdr alone would name the nearest one below it. */
@@ -462,13 +462,13 @@ static bool must_say_too_much(size_t all)
 
 void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task)
 {
-    pthread_mutex_lock(lock);
+    pthread_mutex_lock(&lock);
     stint_root_report_fn *function = report_function;
     void *argument = report_argument;
     bool too_much = all > TOO_MUCH;
     bool must = must_say_too_much(all);
     bool tell = function != NULL && (first_time(root) || must);
-    pthread_mutex_unlock(lock);
+    pthread_mutex_unlock(&lock);
     if (!tell)
         return;
     stint_root public = {
@@ -482,5 +482,5 @@ void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, cons
         .kept_in_all = all,
         .too_much = too_much,
     };
-    STI_BOUNDARY_CALLBACK("report", function, &public, argument, NULL);
+    STI_BOUNDARY_CALLBACK(function, &public, argument, NULL);
 }

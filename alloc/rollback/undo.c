@@ -40,7 +40,7 @@ struct sti_undo {
 atomic_size_t sti_undo_count;
 
 STI_TABLE struct sti_undo *sti_undo_table[LISTS];
-static pthread_mutex_t *const mutex = &sti_quiet_locks[STI_QUIET_UNDO].mutex;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool inside;
 
 /* False: a signal handler has found this thread in here, and nothing can be noted now. */
@@ -50,13 +50,13 @@ static bool lock(void)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(mutex);
+    sti_plain_mutex_lock(&mutex);
     return true;
 }
 
 static void unlock(void)
 {
-    sti_plain_mutex_unlock(mutex);
+    sti_plain_mutex_unlock(&mutex);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }
@@ -243,13 +243,22 @@ void sti_undo_commit(struct sti_scope *scope)
     drop_all(ended);
 }
 
+/* Closing a handle may call the application, and be a point of cancellation. */
+static void undo(struct sti_scope *scope, struct sti_undo *entry)
+{
+    if (entry->kind->is_threads)
+        entry->kind->undo(scope, entry->key, entry->before);
+    else
+        STI_BOUNDARY_CALLBACK(entry->kind->undo, scope, entry->key, entry->before);
+}
+
 static void undo_all(struct sti_scope *scope, struct sti_undo *list)
 {
     while (list != NULL) {
         struct sti_undo *next = list->next;
         const struct sti_undo_kind *kind = list->kind;
         if (!list->stays)
-            STI_BOUNDARY_CALLBACK("handle", kind->undo, scope, list->key, list->before);
+            undo(scope, list);
         if (!list->stays || kind->leave == NULL || !kind->leave(list->key, list->before))
             sti_process_free(list);
         list = next;
@@ -362,15 +371,15 @@ void sti_undo_take_over(struct sti_undo **group, struct sti_scope *scope)
 
 /* --- Scopes that nobody is in any more --- */
 
-/* Of the thread, or of all others but that. */
-static struct sti_undo *take_abandoned(const struct sti_thread *thread, bool others)
+/* Of the thread. */
+static struct sti_undo *take_abandoned(const struct sti_thread *thread)
 {
     struct sti_undo *list = NULL;
     for (size_t i = 0; i < LISTS; i++) {
         struct sti_undo **link = &sti_undo_table[i];
         while (*link != NULL) {
             struct sti_undo *entry = *link;
-            if (entry->thread == NULL || (entry->thread == thread) == others) {
+            if (entry->thread == NULL || entry->thread != thread) {
                 link = &entry->next_of_table;
                 continue;
             }
@@ -388,14 +397,7 @@ void sti_undo_end_thread(const struct sti_thread *thread)
     if (atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0)
         return;
     lock();
-    struct sti_undo *list = take_abandoned(thread, false);
+    struct sti_undo *list = take_abandoned(thread);
     unlock();
     drop_all(list);
-}
-
-/* Its one thread is the one that forked, and the lock was free. */
-STI_FORK_HANDLER void sti_undo_in_child(void)
-{
-    if (atomic_load_explicit(&sti_undo_count, memory_order_relaxed) > 0)
-        drop_all(take_abandoned(sti_thread_own(), true));
 }

@@ -70,7 +70,4 @@ void sti_undo_take_over(struct sti_undo **group, struct sti_scope *scope);
 /* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
 void sti_undo_end_thread(const struct sti_thread *thread);
 
-/* In the child of a fork(2). */
-void sti_undo_in_child(void);
-
 #endif

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stint/alloc.h>
 #include <stint/context.h>
+#include <stint/detail/exception.h>
 #include <stint/interrupt.h>
 #include <stint/result.h>
 #include <stint/task.h>
@@ -22,6 +23,7 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
@@ -38,6 +40,8 @@ struct stint_context {
 
 int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (context == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(stint_context), STI_CALLER()))
@@ -72,13 +76,15 @@ stint_context *stint_context_retain(stint_context *context)
 
 void stint_context_release(stint_context *context)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the value before it is destroyed. */
     if (context == NULL || atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) > 1)
         return;
     if (context->destroy != NULL) {
         struct sti_suspended_scope suspended;
         sti_scope_suspend(&suspended);
-        STI_BOUNDARY_CALLBACK("release", context->destroy, context->value, NULL, NULL);
+        STI_BOUNDARY_CALLBACK(context->destroy, context->value, NULL, NULL);
         sti_scope_resume(&suspended);
     }
     sti_process_free(context);
@@ -333,9 +339,22 @@ int stint_fail(int error, const void *payload, size_t size)
     return error;
 }
 
+/* Of what happens before it fails the function the first reason counts, as ever. */
+int stint_fail_thrown_(int error, const char *what)
+{
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL || is_subtask(thread->scope))
+        return error;
+    struct sti_scope *scope = thread->scope;
+    sti_interrupt_trip(scope, STINT_REASON_EXCEPTION);
+    if (scope->tripped == STINT_REASON_EXCEPTION && scope->message != NULL)
+        strncpy(scope->message, what, STINT_MESSAGE_SIZE - 1);
+    return error;
+}
+
 void sti_payload_hand_over(struct sti_scope *scope, stint_outcome *outcome)
 {
-    if (outcome->reason != STINT_REASON_FAILED) {
+    if (outcome->reason != STINT_REASON_FAILED && outcome->reason != STINT_REASON_EXCEPTION) {
         sti_process_free(scope->payload);
         return;
     }

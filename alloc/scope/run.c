@@ -15,6 +15,7 @@
 #include <stint/token.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -120,28 +121,6 @@ static inline void float_modes_set(const struct float_modes *modes)
     __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
 }
 
-/* Its function has thrown, or has left something open. */
-static __attribute__((noinline)) int fail_task(struct sti_scope *scope, struct sti_landed *landed)
-{
-    if (landed->thrown.exception != NULL)
-        return sti_boundary_fail(scope, &landed->thrown, landed->outcome);
-    return sti_misuse_fail(scope, landed->code);
-}
-
-/* An exception is for whoever joins it. */
-static __attribute__((noinline)) int fail_subtask(struct sti_scope *scope, struct sti_landed *landed)
-{
-    struct sti_thrown *thrown = &landed->thrown;
-    if (sti_boundary_was_left(thrown)) {
-        thrown->exception = NULL;
-        return sti_boundary_end_left(scope);
-    }
-    if (thrown->exception == NULL)
-        return sti_misuse_fail_task(scope, landed->code);
-    sti_boundary_note(scope, thrown);
-    return landed->code;
-}
-
 __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
                                               struct sti_landed *landed)
 {
@@ -150,14 +129,18 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
     scope->frame = (uintptr_t)__builtin_frame_address(0);
     landed->returned = _setjmp(scope->landing) == 0;
     if (landed->returned) {
-        landed->code = sti_boundary_run(scope, fn, arg, &landed->value, &landed->thrown);
-        if (__builtin_expect(landed->thrown.exception != NULL || sti_misuse_is_left(scope), 0))
-            landed->code = scope->is_subtask ? fail_subtask(scope, landed) : fail_task(scope, landed);
+        landed->code = sti_boundary_run(scope, fn, arg, &landed->value);
+        if (sti_process_is_partial())
+            return;
+        if (__builtin_expect(sti_misuse_is_left(scope), 0))
+            landed->code =
+                scope->is_subtask ? sti_misuse_fail_task(scope, landed->code) : sti_misuse_fail(scope, landed->code);
     } else {
         landed->value = NULL;
         float_modes_set(&modes);
-        sti_stack_settle();
     }
+    if (__builtin_expect(!landed->returned || scope->tripped != STINT_REASON_NONE, 0))
+        sti_stack_settle();
     if (sti_forks_are_left(scope))
         landed->code = sti_forks_give_up(scope);
 }

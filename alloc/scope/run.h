@@ -9,8 +9,6 @@
 #include <stdint.h>
 #include <stint/task.h>
 
-#include "alloc/interrupt/boundary.h"
-
 struct sti_scope;
 struct stint_report;
 
@@ -27,8 +25,6 @@ struct sti_landed {
     bool returned; /* false: it was interrupted; then the code is as it was before, and the value NULL */
     int code;
     void *value;
-    struct sti_thrown thrown; /* of a subtask: its exception, for whoever joins it */
-    stint_outcome *outcome;   /* of a task: for the message of its exception */
 };
 
 /* Run fn(arg, &landed->value) in the scope, which is open. */

@@ -83,7 +83,6 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->is_inner_subtask = false;
     scope->forks = sti_forks_outstanding(thread);
     scope->own_forks = sti_own_forks;
-    scope->callback = sti_callback_innermost;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
     scope->samples = 0;
@@ -129,6 +128,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->mapped = NULL;
     scope->undo = NULL;
     scope->payload = NULL;
+    scope->message = NULL;
 }
 
 /* The quick clock may be a little off. */
@@ -217,11 +217,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
 void sti_scope_leave(struct sti_scope *scope)
 {
     sti_thread_suspend();
-    sti_callback_innermost = scope->callback;
     if (scope->regions > 0)
         sti_blocking_close(scope);
     if (scope->watched)
-        sti_hook_end_scope(scope);
+        sti_watch_end(&scope->watch);
     if (scope->preemptible)
         sti_preempt_close(scope->signal_was_blocked);
 }
@@ -444,7 +443,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     struct sti_landed landed;
     landed.code = 0;
     landed.value = NULL;
-    landed.outcome = outcome;
+    scope.message = outcome->message;
     sti_outcome_clear_message(outcome); /* all of it: a caller may keep a copy where roots are sought */
     look_first(thread, &scope);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
@@ -453,6 +452,8 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
         sti_scope_land(&scope, request->fn, request->arg, &landed);
     else
         scope.is_unheard = true;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     close_scope(thread, landed.code, landed.value, request, outcome);
     if (scope.below == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);

@@ -12,7 +12,6 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
@@ -308,11 +307,9 @@ static void close_subtask(struct sti_thread *thread, struct sti_scope *scope)
     sti_scope_return(thread, scope);
 }
 
-int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
-                    struct sti_thrown *thrown)
+int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted)
 {
     *value = NULL;
-    thrown->exception = NULL;
     *interrupted = false;
     struct sti_thread *thread = sti_thread_self();
     if (thread == NULL)
@@ -327,9 +324,10 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     sti_interrupt_look(&scope, 0);
     if (!sti_interrupt_is_tripped(&scope))
         sti_scope_land(&scope, fn, arg, &landed);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     close_subtask(thread, &scope);
     *value = landed.value;
-    *thrown = landed.thrown;
     *interrupted = !landed.returned;
     return landed.code;
 }

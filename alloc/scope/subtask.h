@@ -12,7 +12,6 @@
 
 struct sti_group;
 struct sti_scope;
-struct sti_thrown;
 
 /* The group that the calling thread's innermost scope belongs to, made if there is none yet. Call it whenever something
  * is about to be shared, before another thread can see it: it says whether that may be done now. It stays until the
@@ -32,11 +31,8 @@ int sti_group_open(struct sti_group **group);
  * of the group, or without the watch of a preemptible one, fn is not called and the code is ENOMEM or EAGAIN. *value is
  * NULL at the start, and again when the stolen subtask was interrupted.
  *
- * An exception that it threw is in *thrown, for whoever joins it to throw on (boundary.h): it is the task's memory too.
- *
  * What it leaves allocated is the task's. A code other than 0 is for whoever joins it and rolls nothing back. */
-int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted,
-                    struct sti_thrown *thrown);
+int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted);
 
 /* A thread that waits for a subtask reaches no sample point, and what it has freed before would count for the task's
  * memory limit as long as it waits. So: inside the scope that waits, each time it looks, and when sti_forks.wake has

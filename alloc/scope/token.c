@@ -20,6 +20,8 @@
 
 int stint_token_create(stint_token *parent, stint_token **token)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (token == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(stint_token), STI_CALLER()))
@@ -34,7 +36,7 @@ int stint_token_create(stint_token *parent, stint_token **token)
 
 void stint_token_set(stint_token *token)
 {
-    if (token == NULL)
+    if (sti_process_is_partial() || token == NULL)
         return;
     /* seq_cst: the flag of a request for samples (thread.h), and of the watch (watch.h). */
     atomic_store_explicit(&token->set, true, memory_order_seq_cst);
@@ -56,6 +58,8 @@ stint_token *stint_token_retain(stint_token *token)
 
 void stint_token_release(stint_token *token)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the token before it frees it. A parent may be freed in
      * turn: a loop, so that a long chain needs no stack. */
     while (token != NULL && atomic_fetch_sub_explicit(&token->references, 1, memory_order_acq_rel) == 1) {
@@ -117,6 +121,8 @@ void sti_token_fd_end(struct sti_token_fd *made)
 
 int stint_token_fd(stint_token *token, int *descriptor)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (token == NULL || descriptor == NULL)
         return EINVAL;
     struct sti_token_fd *made = atomic_load_explicit(&token->descriptor, memory_order_acquire);

@@ -54,8 +54,10 @@ static bool sleep_after(uint64_t worked)
     uint64_t until = sti_clock_now() + (rest > MIN_REST_NS ? rest : MIN_REST_NS);
     struct timespec time = { .tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000) };
     int result;
+    sti_service_rests();
     while ((result = sem_clockwait(&stopped, CLOCK_MONOTONIC, &time)) != 0 && errno == EINTR)
         ;
+    sti_service_works();
     return result != 0;
 }
 
@@ -75,6 +77,7 @@ static void *trace(void *unused)
     (void)unused;
     uint64_t began;
     uint64_t events;
+    sti_service_works();
     pthread_setname_np(pthread_self(), "stint-trace");
     sti_trace_file_write_head(&sti_trace_current);
     do {
@@ -82,11 +85,13 @@ static void *trace(void *unused)
         events = sti_trace_current.events;
         sti_trace_file_drain_a_little(&sti_trace_current);
         if (sti_trace_current.events == events && sti_services_are_alone()) {
+            sti_service_rests();
             sti_service_end();
             return &sti_trace_current;
         }
     } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
     finish();
+    sti_service_rests();
     sti_service_end();
     return NULL;
 }
@@ -148,6 +153,8 @@ static int start(int fd)
 
 int stint_trace_start(int fd)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int saved_errno = errno;
     stint_mask();
     int error = can_be_written(fd) ? start(fd) : EINVAL;
@@ -181,6 +188,8 @@ static int stop(void)
 
 int stint_trace_stop(void)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int saved_errno = errno;
     stint_mask();
     int error = stop();

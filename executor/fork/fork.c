@@ -84,6 +84,8 @@ struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 
 size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 {
+    if (sti_process_is_partial())
+        return UNNOTED;
     if (slot == NULL)
         return place_of_own(sti_own_fork_note_typed((uintptr_t)__builtin_dwarf_cfa()));
     return push(sti_worker_current());
@@ -91,6 +93,8 @@ size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 
 int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (subtask == NULL || fn == NULL)
         return EINVAL;
     struct stint_fork_slot_ *slot = stint_fork_slot_slow_();
@@ -151,7 +155,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     offer->value = NULL;
     if (sti_trace_runs())
         trace_begin(stolen);
-    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted, &offer->thrown);
+    offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     if (sti_trace_runs())
         sti_trace_end_fork(offer);
     sti_worker_leave(worker, &frame);
@@ -205,13 +209,12 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     sti_substitute_awake(worker, 1);
 }
 
-/* Wait for the end of what a thief has; or until what is run meanwhile has forked, and this is the child, in which
- * there is no thief. */
+/* Wait for the end of what a thief has. */
 static const struct sti_offer *await(struct sti_worker *worker, size_t index)
 {
     const struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
-    while (!has_ended(offer) && !sti_worker_is_left(worker)) {
+    while (!has_ended(offer)) {
         sti_subtask_answer();
         if (leapfrog(worker, offer))
             round = 0;
@@ -263,15 +266,11 @@ static bool take_back(struct sti_worker *worker, size_t index)
 static int collect(struct sti_worker *worker, size_t index, void **value)
 {
     const struct sti_offer *offer = await(worker, index);
-    bool ended = has_ended(offer);
-    struct sti_thrown thrown = offer->thrown;
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
-    if (__builtin_expect(ended && thrown.exception != NULL, 0))
-        sti_boundary_rethrow(&thrown);
     if (value != NULL)
-        *value = ended ? offer->value : NULL;
-    return ended ? offer->code : EOWNERDEAD;
+        *value = offer->value;
+    return offer->code;
 }
 
 static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void **value)
@@ -283,6 +282,8 @@ static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void
 
 int stint_join_slow_(stint_subtask *subtask, void **value)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (subtask == NULL)
         return EINVAL;
     if (is_own(subtask->place_))
@@ -298,6 +299,8 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
 {
     static const char zeros[STINT_FORK_PAYLOAD_];
     const struct stint_fork_result_ not_run = { NULL, 0 };
+    if (sti_process_is_partial())
+        return (struct stint_fork_result_){ zeros, ENOTSUP };
     if (place == UNNOTED || (is_own(place) && sti_own_fork_take_typed(place - STINT_FORK_IN_JOIN_)))
         return not_run;
     struct sti_worker *worker = sti_worker_current();
@@ -315,12 +318,8 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    const struct sti_offer *offer = await(worker, index);
-    bool ended = has_ended(offer);
-    struct sti_thrown thrown = offer->thrown;
+    await(worker, index);
     sti_split_forget(&worker->split, index);
-    if (ended && thrown.exception != NULL)
-        sti_boundary_drop(&thrown);
 }
 
 void stint_fork_drop(stint_subtask *subtask)
@@ -342,8 +341,8 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
     return (struct sti_worker *)((char *)forks - offsetof(struct sti_worker, below));
 }
 
-/* Without a look at the subtasks: their frames may be gone. What they threw goes with the task's memory. In the child
- * of a fork(2) there are no thieves to wait for. */
+/* Without a look at the subtasks: their frames may be gone. In the child of a fork(2) there are no thieves to wait
+ * for. */
 static void settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);
@@ -389,8 +388,13 @@ void sti_fork_begin_thread(struct sti_worker *worker)
         stint_thread_forks_ = &worker->split.forks;
 }
 
-void sti_fork_end_thread(void)
+void sti_fork_leave_worker(void)
 {
     stint_thread_forks_ = &sti_no_forks;
+}
+
+void sti_fork_end_thread(void)
+{
+    sti_fork_leave_worker();
     sti_forks_register(NULL);
 }

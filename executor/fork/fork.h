@@ -16,6 +16,9 @@ struct sti_worker;
 void sti_fork_begin_thread(struct sti_worker *worker);
 void sti_fork_end_thread(void);
 
+/* From now on its forks run in their joins. */
+void sti_fork_leave_worker(void);
+
 /* A subtask in the hands of its thief. */
 struct sti_stolen {
     struct sti_offer *offer;  /* NULL: none */

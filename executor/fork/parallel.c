@@ -9,6 +9,7 @@
 #include <stint/parallel.h>
 #include <string.h>
 
+#include "alloc/base/process.h"
 #include "executor/worker/worker.h"
 #include "split.h"
 
@@ -152,12 +153,16 @@ static int do_range(struct range *range, size_t begin, size_t end, size_t grain,
 
 int stint_for(size_t begin, size_t end, size_t grain, stint_range_fn *fn, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     struct range range = { .fn = fn, .arg = arg };
     return fn != NULL ? do_range(&range, begin, end, grain, NULL) : EINVAL;
 }
 
 int stint_reduce(size_t begin, size_t end, size_t grain, const stint_reduction *reduction, void *arg, void *result)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (reduction == NULL || reduction->accumulate == NULL || reduction->combine == NULL || result == NULL)
         return EINVAL;
     struct range range = { .reduction = reduction, .arg = arg };
@@ -350,6 +355,8 @@ static void free_other(void **other)
 
 int stint_sort(void *base, size_t count, size_t size, stint_compare_fn *compare, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (compare == NULL || size == 0 || (base == NULL && count > 0))
         return EINVAL;
     if (count < 2)

@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include <stint/fork.h>
 
-#include "alloc/interrupt/boundary.h"
-
 #define STI_SPLIT_CAPACITY STINT_FORK_SLOTS_
 #define STI_SPLIT_BOTTOM(split) ((size_t)(uintptr_t)(split)->forks.slots) /* depth when there are no forks */
 
@@ -39,7 +37,6 @@ struct sti_offer {
     int code;
     bool interrupted;
     void *value;
-    struct sti_thrown thrown;
 };
 
 struct sti_split {

@@ -9,7 +9,6 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
-#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/token.h"
 #include "executor/queue/fair_entry.h"
@@ -28,7 +27,6 @@ extern const struct sti_debugger {
 
     /* NULL and 0, for their types. */
     const struct sti_scope *scope;
-    const struct sti_thrown *thrown;
     const struct sti_delayed *delayed;
     const struct sti_compound *compound;
     const struct sti_sleeper *sleeper;

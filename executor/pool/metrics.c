@@ -176,7 +176,8 @@ static const struct pool_metric numbers_of_pools[] = {
     { { "stint_pool_longest_neglect_seconds", GAUGE, SECONDS,
         "The longest time that a task has waited beside an idle worker." },
       IN(statistics.longest_neglect_ns) },
-    { { "stint_pool_substitutes", GAUGE, NO_UNIT, "Substitute workers that have been started." }, IN(statistics.substitutes) },
+    { { "stint_pool_substitutes", GAUGE, NO_UNIT, "Substitute workers that have been started." },
+      IN(statistics.substitutes) },
     { { "stint_pool_substituting_workers", GAUGE, NO_UNIT, "Substitutes that stand in for a task that sleeps." },
       IN(statistics.substituting) },
     { { "stint_pool_substitutions", COUNTER, NO_UNIT, "Times that a substitute took the place of a sleeping task." },
@@ -223,8 +224,7 @@ static void put_pools(FILE *stream, const struct sti_pool_numbers *pools, size_t
         const struct pool_metric *metric = &numbers_of_pools[m];
         put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
-            put_sample(stream, &metric->metric, pool_label(&pools[i]), none,
-                       number_of(&pools[i], metric));
+            put_sample(stream, &metric->metric, pool_label(&pools[i]), none, number_of(&pools[i], metric));
     }
     for (size_t m = 0; m < sizeof histograms_of_pools / sizeof *histograms_of_pools; m++) {
         const struct pool_metric *metric = &histograms_of_pools[m];
@@ -359,6 +359,8 @@ static int make_quietly(struct sti_output *output)
 
 int stint_metrics_write(int fd)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     struct sti_output output;
     int saved_errno = errno;
     stint_mask();

@@ -211,13 +211,11 @@ static bool run_line(struct sti_monitor *monitor)
     return line != NULL || !ending;
 }
 
-/* A callback may have forked: in the child nobody hands anything over, and what was handed is the parent's. The thread
- * inherits the signal mask of the watch's, which blocks all: signals are for the application's threads. */
+/* The thread inherits the signal mask of the watch's, which blocks all: signals are for the application's threads. */
 static void *run_lines(void *monitor)
 {
-    unsigned generation = sti_pools_generation;
     pthread_setname_np(pthread_self(), "stint-expired");
-    while (generation == sti_pools_generation && run_line(monitor))
+    while (run_line(monitor))
         ;
     return NULL;
 }

@@ -37,7 +37,7 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 /* --- The report, on the pool's thread ----------------------------------------------------------------------------- */
 
 struct report {
-    struct sti_line_turn turn; /* of the task, but it does not wait for its end */
+    struct sti_line_turn turn;         /* of the task, but it does not wait for its end */
     const stint_pool_options *options; /* of the pool */
     stint_overdue_report report;
     struct sti_seen seen;
@@ -47,7 +47,7 @@ static void tell(struct sti_line_turn *turn)
 {
     struct report *report = (struct report *)turn;
     report->report.task = sti_seen_view(&report->seen);
-    STI_BOUNDARY_CALLBACK("report", report->options->on_overdue, &report->report, report->options->overdue_arg, NULL);
+    STI_BOUNDARY_CALLBACK(report->options->on_overdue, &report->report, report->options->overdue_arg, NULL);
     stint_account_release(report->seen.account);
     sti_process_free(report);
 }
@@ -90,13 +90,9 @@ void sti_overdue_begin_task(struct sti_overdue_entry *entry, struct sti_worker *
         sti_monitor_set(&pool->monitor, &entry->timer, STI_TIMER_OVERDUE, time);
 }
 
-/* Not in the child of a fork(2) that it made. */
 void sti_overdue_end_task(struct sti_overdue_entry *entry)
 {
-    stint_pool *pool = entry->worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return;
-    sti_monitor_forget(&pool->monitor, &entry->timer);
+    sti_monitor_forget(&entry->worker->pool->monitor, &entry->timer);
     if (entry->given_up)
         sti_substitute_return(entry->worker);
 }

@@ -156,6 +156,8 @@ int sti_pool_create_hooked(const stint_pool_options *given, const struct sti_poo
 
 int stint_pool_create(const stint_pool_options *options, stint_pool **pool)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     return sti_pool_create_hooked(options, NULL, pool);
 }
 
@@ -172,6 +174,8 @@ unsigned stint_pool_workers(const stint_pool *pool)
 
 int stint_pool_destroy(stint_pool *pool)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL)
         return 0;
     int error = stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER);
@@ -184,6 +188,8 @@ int stint_pool_destroy(stint_pool *pool)
 
 int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     unsigned running = 0;
     int error = pool != NULL ? stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, timeout_ns) : 0;
     if (error == ETIMEDOUT) {
@@ -210,14 +216,6 @@ static void choose_blocked_signals(sigset_t *blocked)
         sigdelset(blocked, faults[i]);
 }
 
-/* libc's guard of the thread has the room for the stack's own (stack.h). */
-static bool set_stack(pthread_attr_t *attributes, size_t size)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return pthread_attr_setguardsize(attributes, STI_STACK_GUARD + STI_STACK_RESERVE) == 0 &&
-           (size == 0 || pthread_attr_setstacksize(attributes, (size + page - 1) / page * page) == 0);
-}
-
 /* Where it may run (mask; NULL: anywhere) is an attribute of the thread from its start: so its stack and its first
  * pages lie near. */
 static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t size)
@@ -225,7 +223,7 @@ static bool start_on(struct sti_worker *worker, const cpu_set_t *mask, size_t si
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
         return false;
-    bool started = set_stack(&attributes, worker->pool->options.stack_size) &&
+    bool started = sti_stack_set(&attributes, worker->pool->options.stack_size) == 0 &&
                    (mask == NULL || pthread_attr_setaffinity_np(&attributes, size, mask) == 0) &&
                    sti_thread_start(&worker->thread, &attributes, sti_worker_main, worker) == 0;
     pthread_attr_destroy(&attributes);

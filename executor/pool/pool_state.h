@@ -71,7 +71,7 @@ struct stint_pool {
     struct sti_worker *workers;       /* and room for the substitutes: sti_pool_slots */
     struct sti_processors processors; /* the workers of a pinned pool have one each; mask NULL: it is not pinned */
     stint_pool_options options;       /* that it was made with; its name is the next but one */
-    stint_token stop; /* set when cancelling; every running task's scope looks at it */
+    stint_token stop;                 /* set when cancelling; every running task's scope looks at it */
     char name[STI_THREAD_NAME_SIZE];
     char label[STI_POOL_LABEL_SIZE]; /* set as it goes on the list */
     struct sti_child_masks signals;  /* of its threads; set before they start */
@@ -83,7 +83,7 @@ struct stint_pool {
     struct sti_monitor monitor;
     struct sti_delays delays;
     struct sti_farewells farewells;
-    sti_counter outcomes[STI_REASONS];  /* of tasks that no worker counted; shared */
+    sti_counter outcomes[STI_REASONS];  /* of tasks that never began: counted by any thread */
     stint_pool *next_pool;              /* in the list of all (pools.h) */
     const struct sti_pool_hooks *hooks; /* NULL: its workers run tasks as all do */
     _Alignas(64) struct sti_substitutes substitutes;
@@ -104,25 +104,9 @@ int sti_pool_create_hooked(const stint_pool_options *options, const struct sti_p
 /* Nobody uses it any more: no worker, and no call. */
 void sti_pool_free(stint_pool *pool);
 
-static inline struct sti_outcomes sti_outcomes_of_all(stint_pool *pool)
-{
-    return (struct sti_outcomes){ .counters = pool->outcomes, .shared = true };
-}
-
 static inline bool sti_pool_is_open(const stint_pool *pool)
 {
     return atomic_load_explicit(&pool->phase, memory_order_acquire) == STI_POOL_OPEN;
-}
-
-static inline bool sti_pool_is_left_behind(const stint_pool *pool)
-{
-    return atomic_load_explicit(&pool->phase, memory_order_relaxed) == STI_POOL_LEFT_BEHIND;
-}
-
-/* Of a pool that is not open, to a submitter. */
-static inline int sti_pool_refusal(const stint_pool *pool)
-{
-    return sti_pool_is_left_behind(pool) ? EOWNERDEAD : ESHUTDOWN;
 }
 
 /* How many of the pool's workers are threads, or were: its own, then substitutes. For whoever looks through them

@@ -17,7 +17,6 @@
 #include "alloc/base/utf8.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/global.h"
-#include "executor/base/outer_lock.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
@@ -30,9 +29,7 @@
  * nobody else has the slot. */
 #define LONG_WAIT_NS UINT64_C(100000000)
 
-STI_AT_FORKS unsigned sti_pools_generation;
-
-static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_POOLS].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 stint_pool *sti_pools_all;
 
 /* With the lock. */
@@ -55,21 +52,21 @@ static void choose_label(stint_pool *pool, const char *name)
 
 void sti_pools_add(stint_pool *pool, const char *name)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     choose_label(pool, name);
     pool->next_pool = sti_pools_all;
     sti_pools_all = pool;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 void sti_pools_remove(stint_pool *pool)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     stint_pool **link = &sti_pools_all;
     while (*link != pool)
         link = &(*link)->next_pool;
     *link = pool->next_pool;
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
@@ -108,14 +105,14 @@ static void on_free_slot(stint_account *account)
     stint_pool *own = worker != NULL ? worker->pool : NULL;
     struct sti_slots tried = { .account = NULL };
     uint64_t longest = 0;
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     stint_pool *pool = choose(account, own, &longest);
     if (pool == NULL)
         offer_to_all(account);
     else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
                          : sti_fair_queue_grant(&pool->fair_queue, account, &tried))
         sti_park_notify(pool);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     if (tried.account != NULL)
         sti_account_tell(tried.account, tried.end);
     stint_account_release(tried.account);
@@ -127,12 +124,12 @@ void sti_pools_fill(void)
     bool follows = sti_continuation_is_running();
     if (!follows)
         sti_continuation_begin_callback();
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         if (sti_queue_slots_are_wanted(&pool->queue_slots))
             sti_queue_slots_fill_capped(pool);
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     if (!follows)
         sti_continuation_end_callback();
 }
@@ -140,26 +137,13 @@ void sti_pools_fill(void)
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
 static void wake_idle(void)
 {
-    if (sti_plain_mutex_trylock(lock) != 0)
+    if (sti_plain_mutex_trylock(&lock) != 0)
         return;
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         for (unsigned i = 0; i < sti_pool_slots(pool); i++)
             sti_idle_ask(&pool->workers[i]);
     }
-    sti_plain_mutex_unlock(lock);
-}
-
-/* --- fork(2) ------------------------------------------------------------------------------------------------------ */
-
-STI_FORK_HANDLER void sti_pools_in_child(void)
-{
-    for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool)
-        atomic_store_explicit(&pool->phase, STI_POOL_LEFT_BEHIND, memory_order_relaxed);
-    if (sti_pools_all != NULL)
-        sti_pools_all = NULL;
-    sti_pools_generation++;
-    sti_continuation_go_on_in_child();
-    sti_worker_leave_behind();
+    sti_plain_mutex_unlock(&lock);
 }
 
 void sti_pools_start(void)
@@ -180,10 +164,10 @@ static void add_outcomes(stint_pool_statistics *statistics, const sti_counter *o
 
 int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL || statistics == NULL)
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     stint_pool_statistics now = {
         .size = sizeof now,
         .queued = sti_queue_length(&pool->queue),
@@ -211,10 +195,10 @@ int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics)
 
 int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL || statistics == NULL || index >= sti_pool_slots(pool))
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     const struct sti_worker *worker = &pool->workers[index];
     const stint_worker_statistics now = {
         .size = sizeof now,
@@ -251,12 +235,12 @@ static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *number
 static size_t take_all(struct sti_pool_numbers *numbers, size_t room)
 {
     size_t count = 0;
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     for (const stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool, count++) {
         if (count < room)
             take_numbers(pool, &numbers[count]);
     }
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return count;
 }
 

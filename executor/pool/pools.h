@@ -15,13 +15,7 @@
 #include "alloc/charge/account.h"
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
- * account that is free again, memory that idle workers are to give back, and a fork(2). The child of a fork(2) has none
- * of its parent's workers, so it has none of its pools either: they are marked, every call on them is refused, and so
- * is waiting for one of their unresolved futures. The generation, which every fork(2) changes, tells those. Any
- * thread. */
-
-/* Written in the child of a fork(2) only, by its one thread. */
-extern unsigned sti_pools_generation;
+ * account that is free again, and memory that idle workers are to give back. Any thread. */
 
 /* What a pool is called where its numbers are written: its name, and where another on the list has that, "#" and a
  * number. */
@@ -36,28 +30,7 @@ void sti_pools_remove(stint_pool *pool);
 /* More tasks of some account may wait than before: give slots to the submitters that wait for one, in every pool. */
 void sti_pools_fill(void);
 
-/* --- Outcomes of tasks that never began, which a worker finds on its way: it counts them in its own tally. Other
- * threads add to the pool's, which is shared. */
-
 _Static_assert(STI_REASONS == STINT_REASONS_MAX, "a counter for each reason");
-
-struct sti_outcomes {
-    sti_counter *counters;
-    bool shared;
-};
-
-static inline struct sti_outcomes sti_outcomes_of_one(struct sti_tally *tally)
-{
-    return (struct sti_outcomes){ .counters = tally->outcomes, .shared = false };
-}
-
-static inline void sti_outcomes_count(struct sti_outcomes outcomes, stint_reason reason)
-{
-    if (outcomes.shared)
-        atomic_fetch_add_explicit(&outcomes.counters[reason], 1, memory_order_relaxed);
-    else
-        sti_counter_add_own(&outcomes.counters[reason]);
-}
 
 /* --- The numbers of a pool, copied for stint_metrics_write. Any thread. --- */
 
@@ -78,8 +51,5 @@ bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
 /* At start. */
 void sti_pools_start(void);
-
-/* In the child of a fork(2). */
-void sti_pools_in_child(void);
 
 #endif

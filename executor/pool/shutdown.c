@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
 #include "executor/task/continuation.h"
@@ -38,7 +39,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 
 static void end_claimed(stint_pool *pool, sti_task *task)
 {
-    sti_outcomes_count(sti_outcomes_of_all(pool), STINT_REASON_SHUTDOWN);
+    atomic_fetch_add_explicit(&pool->outcomes[STINT_REASON_SHUTDOWN], 1, memory_order_relaxed);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
     sti_task_release(task);
 }
@@ -48,7 +49,7 @@ static void end_entry(stint_pool *pool, sti_task *task)
     if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
         end_claimed(pool, task);
     else
-        sti_farewell_drop(pool, task, sti_outcomes_of_all(pool));
+        sti_farewell_drop(pool, task);
 }
 
 void sti_shutdown_end_queued(stint_pool *pool)
@@ -129,15 +130,6 @@ bool sti_shutdown_keep(stint_pool *pool)
     return alive != 0;
 }
 
-/* Of a thread that libc believes to be ending (a task called pthread_exit) it would free the memory at once: that is
- * then never freed. */
-static void let_go(const struct sti_worker *worker)
-{
-    const struct sti_thread *thread = atomic_load_explicit(&worker->record, memory_order_acquire);
-    if (thread == NULL || !atomic_load_explicit(&thread->ending, memory_order_relaxed))
-        pthread_detach(worker->thread);
-}
-
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
 {
     if (!sti_shutdown_keep(pool)) {
@@ -149,7 +141,7 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
-        let_go(&pool->workers[i]);
+        pthread_detach(pool->workers[i].thread);
     }
     atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
     /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */
@@ -171,10 +163,10 @@ static void join_once(stint_pool *pool)
 
 int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL || (unsigned)how > (unsigned)STINT_SHUTDOWN_DRAIN_THEN_CANCEL)
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     if (sti_worker_of(pool) != NULL || sti_continuation_is_running())
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);
@@ -249,9 +241,9 @@ void sti_farewell_note(stint_pool *pool, sti_task *task)
     note(pool, task);
 }
 
-void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_outcomes outcomes)
+void sti_farewell_drop(stint_pool *pool, sti_task *task)
 {
-    if (sti_task_count_unstarted(task, outcomes) && !sti_continuation_is_settled(task))
+    if (sti_task_count_unstarted(task, pool->outcomes) && !sti_continuation_is_settled(task))
         note(pool, task);
     else
         sti_task_release(task);

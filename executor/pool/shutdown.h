@@ -16,7 +16,6 @@ enum sti_pool_phase {
     STI_POOL_OPEN,
     STI_POOL_DRAINING,
     STI_POOL_CANCELLING,
-    STI_POOL_LEFT_BEHIND, /* in the child of a fork(2): its workers are not here */
 };
 /* Move the pool to this phase unless it is there or beyond, and wake the workers to see it. */
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase);
@@ -55,7 +54,7 @@ void sti_farewells_end(struct sti_farewells *farewells);
 
 /* Drop the entry of a task that the caller has not claimed, and its reference; count the outcome if it never starts.
  * Any thread, while the pool cannot be freed. */
-void sti_farewell_drop(stint_pool *pool, sti_task *task, struct sti_outcomes outcomes);
+void sti_farewell_drop(stint_pool *pool, sti_task *task);
 
 /* The caller is about to end a task that it has claimed, without an entry that somebody would drop later. */
 void sti_farewell_note(stint_pool *pool, sti_task *task);

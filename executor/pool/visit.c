@@ -17,7 +17,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
 #include "executor/base/event.h"
-#include "executor/base/outer_lock.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 #include "overdue.h"
@@ -26,7 +25,7 @@
 atomic_uint sti_visits;
 
 /* Held by the visitor. */
-static pthread_mutex_t *const turn = &sti_outer_locks[STI_OUTER_VISIT].mutex;
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 void sti_visit_await(void)
 {
@@ -37,7 +36,7 @@ void sti_visit_await(void)
 
 static void begin(void)
 {
-    sti_plain_mutex_lock(turn);
+    sti_plain_mutex_lock(&turn);
     atomic_exchange_explicit(&sti_visits, 1, memory_order_seq_cst);
     ck_pr_fence_atomic_load();
 }
@@ -46,7 +45,7 @@ static void end(void)
 {
     atomic_store_explicit(&sti_visits, 0, memory_order_release);
     sti_futex_wake_all(&sti_visits);
-    sti_plain_mutex_unlock(turn);
+    sti_plain_mutex_unlock(&turn);
 }
 
 /* --- One task, as it is seen
@@ -159,10 +158,10 @@ static void show(const struct snapshot *snapshot, stint_visit_fn *visit, void *a
 
 int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (pool == NULL || visit == NULL)
         return EINVAL;
-    if (sti_pool_is_left_behind(pool))
-        return EOWNERDEAD;
     struct snapshot snapshot = { .pool = pool, .now = sti_clock_now() };
     stint_mask(); /* what is held here would be lost */
     begin();

@@ -148,7 +148,7 @@ void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task)
 {
     struct afterwards afterwards = { .account = NULL };
     sti_plain_mutex_lock(&fair_queue->lock);
-    sti_task_count_unstarted(task, sti_outcomes_of_all(fair_queue->pool));
+    sti_task_count_unstarted(task, fair_queue->pool->outcomes);
     take_out(fair_queue, task, &afterwards);
     struct sti_queue_slots *queue_slots = &fair_queue->pool->queue_slots;
     bool wanted = sti_queue_slots_are_wanted(queue_slots);

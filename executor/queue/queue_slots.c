@@ -64,7 +64,7 @@ static void move(struct sti_queue_slots *queue_slots, struct sti_slot_line *line
 static struct sti_slot_line *line_for(struct sti_queue_slots *queue_slots, const struct sti_slot_waiter *waiter)
 {
     const stint_options *options = &waiter->task->options;
-    bool due = waiter->future == NULL;
+    bool due = waiter->kind->due;
     if (sti_admission_is_plain(waiter->task))
         return &queue_slots->plain[due];
     struct sti_slot_line **link = find(queue_slots, options->account, options->priority, due);
@@ -120,15 +120,15 @@ static void leave_line(struct sti_queue_slots *queue_slots, struct sti_slot_wait
         end_line(queue_slots, line);
 }
 
-/* A delayed task that somebody else has ended is told nothing. */
+/* A task that somebody has ended is told nothing. */
 static void answer(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *waiter, int result)
 {
     leave_line(queue_slots, waiter);
-    if (waiter->future == NULL && result == ECANCELED)
+    if (result == ECANCELED)
         return;
     /* release: for what the answer says has been done. */
     atomic_store_explicit(&waiter->answer, result, memory_order_release);
-    if (waiter->future != NULL) {
+    if (waiter->kind->answer == NULL) {
         sti_event_signal(&waiter->answered);
     } else {
         waiter->next_answered = queue_slots->answered;
@@ -138,23 +138,12 @@ static void answer(struct sti_queue_slots *queue_slots, struct sti_slot_waiter *
 
 /* --- Slots, under the lock ---------------------------------------------------------------------------------------- */
 
-static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
-{
-    if (waiter->future == NULL)
-        return sti_delayed_put(waiter);
-    *waiter->future = waiter->task; /* before the task can start */
-    int error = sti_admission_put(pool, NULL, waiter->task);
-    if (error != 0)
-        *waiter->future = NULL;
-    return error;
-}
-
 /* The waiter that has stood in line longest. 0: it has been answered; EAGAIN: there is no slot for it; EDQUOT: its
  * account has its maximum of waiting tasks. */
 static int serve(stint_pool *pool, const struct sti_slot_line *line)
 {
     struct sti_slot_waiter *waiter = TAILQ_FIRST(&line->waiters);
-    int error = put(pool, waiter);
+    int error = waiter->kind->put(pool, waiter);
     if (sti_admission_is_full(error)) {
         waiter->task->stood_in_line = true;
         return error;
@@ -204,7 +193,7 @@ static void unlock(struct sti_queue_slots *queue_slots)
     while (answered != NULL) {
         struct sti_slot_waiter *waiter = answered;
         answered = waiter->next_answered;
-        sti_delayed_answer(waiter, atomic_load_explicit(&waiter->answer, memory_order_relaxed));
+        waiter->kind->answer(waiter, atomic_load_explicit(&waiter->answer, memory_order_relaxed));
     }
 }
 
@@ -231,7 +220,8 @@ static void refuse_all(struct sti_queue_slots *queue_slots, const struct sti_slo
     struct sti_slot_waiter *waiter;
     for (bool last = false; !last && (waiter = TAILQ_FIRST(&line->waiters)) != NULL;) {
         last = TAILQ_NEXT(waiter, link) == NULL; /* then the line is gone */
-        answer(queue_slots, waiter, waiter->future != NULL || sti_delayed_refuse(waiter) ? ESHUTDOWN : ECANCELED);
+        bool refused = waiter->kind->refuse == NULL || waiter->kind->refuse(waiter);
+        answer(queue_slots, waiter, refused ? ESHUTDOWN : ECANCELED);
     }
 }
 
@@ -258,8 +248,8 @@ int sti_queue_slots_stand(stint_pool *pool, struct sti_slot_waiter *waiter)
     if (!queue_slots->closed)
         result = join_line(queue_slots, waiter) ? 0 : ENOMEM;
     if (result == 0) {
-        if (waiter->future == NULL)
-            sti_delayed_offer(waiter);
+        if (waiter->kind->stands != NULL)
+            waiter->kind->stands(waiter);
         fill(pool);
     }
     unlock(queue_slots);
@@ -276,6 +266,15 @@ void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter)
 
 /* --- Submitters --------------------------------------------------------------------------------------------------- */
 
+static int put_submitted(stint_pool *pool, struct sti_slot_waiter *waiter)
+{
+    *waiter->future = waiter->task; /* before the task can start */
+    int error = sti_admission_put(pool, NULL, waiter->task);
+    if (error != 0)
+        *waiter->future = NULL;
+    return error;
+}
+
 static bool has_been_answered(const void *waiter)
 {
     return atomic_load_explicit(&((const struct sti_slot_waiter *)waiter)->answer, memory_order_acquire) != WAITING;
@@ -291,7 +290,8 @@ static int give_up(stint_pool *pool, struct sti_slot_waiter *waiter, int error)
 
 int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
 {
-    struct sti_slot_waiter waiter = { .task = task, .future = future };
+    static const struct sti_slot_kind submitter = { .put = put_submitted };
+    struct sti_slot_waiter waiter = { .kind = &submitter, .task = task, .future = future };
     task->stood_in_line = true;
     atomic_init(&waiter.answer, WAITING);
     sti_event_init(&waiter.answered);

@@ -37,14 +37,35 @@
 #define STI_QUEUE_SLOTS_TABLE 256
 
 struct sti_slot_line;
+struct sti_slot_waiter;
+
+/* Submitters, and tasks that are due. */
+struct sti_slot_kind {
+    bool due;
+
+    /* Under the lock. It stands in line from now on. NULL: nothing has to be done. */
+    void (*stands)(struct sti_slot_waiter *waiter);
+
+    /* Put its task where it is to wait: 0; EAGAIN, EDQUOT: there is no slot for it; ESHUTDOWN, ENOMEM: there never will
+     * be; ECANCELED: somebody has ended it. */
+    int (*put)(stint_pool *pool, struct sti_slot_waiter *waiter);
+
+    /* It is told ESHUTDOWN. False: somebody has ended it. NULL: nobody can. */
+    bool (*refuse)(struct sti_slot_waiter *waiter);
+
+    /* With nothing held: what came of it, unless there was no slot or somebody has ended it. NULL: the event is
+     * signalled, under the lock. */
+    void (*answer)(struct sti_slot_waiter *waiter, int error);
+};
 
 struct sti_slot_waiter {
+    const struct sti_slot_kind *kind;
     TAILQ_ENTRY(sti_slot_waiter) link; /* in line */
     struct sti_slot_line *line;        /* NULL: it is in none */
     sti_task *task;
-    stint_future **future; /* of a submitter; NULL: the task is a delayed one that is due */
+    stint_future **future; /* of a submitter; this and the event */
     atomic_int answer;     /* 0 or an errno value */
-    sti_event answered;    /* of a submitter */
+    sti_event answered;
     struct sti_slot_waiter *next_answered;
 };
 TAILQ_HEAD(sti_slot_waiters, sti_slot_waiter);
@@ -83,7 +104,7 @@ void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
  * Any thread that is no worker of the pool. */
 int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future);
 
-/* Have a delayed task stand in line, and serve the lines; it is told by sti_delayed_answer, maybe at once. 0;
+/* Stand in line, and serve the lines; the answer may come at once. 0;
  * ESHUTDOWN, ENOMEM: it is not. And take it out again, if it is in. */
 int sti_queue_slots_stand(stint_pool *pool, struct sti_slot_waiter *waiter);
 void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter);

@@ -17,12 +17,10 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/override_lock.h"
 #include "alloc/interrupt/safe.h"
-#include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
-#include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
@@ -38,7 +36,6 @@ __attribute__((constructor(101))) static void start(void)
     /* mimalloc's options before this library has it make a block; its key for thread-specific values, and right behind
      * that ours (heap.c), before any other. */
     sti_heap_start();
-    sti_freeing_start();
     sti_allocate_start();
 
 #if STI_OVERRIDES
@@ -52,12 +49,10 @@ __attribute__((constructor(101))) static void start(void)
     sti_lasting_start();
     sti_verdict_ask_environment();
 #if STI_OVERRIDES
-    sti_link_start();
     sti_override_mapping_start();
 #endif
 
     /* What parts of the library have others call: each is in a folder that the caller must not name. */
-    sti_stack_start();
     sti_memprof_start();
     sti_report_start();
     sti_scope_start();

@@ -30,7 +30,6 @@
 #include "alloc/charge/allocate.h"
 #include "completions.h"
 #include "continuation.h"
-#include "executor/base/object_lock.h"
 
 struct entry {
     struct sti_continuation continuation;
@@ -42,9 +41,9 @@ struct entry {
 struct stint_completions {
     atomic_uint references;
     _Atomic(struct entry *) arrived; /* newest first */
-    struct sti_object_lock lock;
+    pthread_mutex_t lock;
     struct entry *first; /* taken, oldest first; under the lock */
-    struct sti_object_lock ringing;
+    pthread_mutex_t ringing;
     int descriptor; /* rung and closed under ringing; -1: closed */
 };
 
@@ -90,8 +89,8 @@ static void release(stint_completions *queue)
     if (atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) > 1)
         return;
     forget_all(queue);
-    sti_object_lock_end(&queue->lock);
-    sti_object_lock_end(&queue->ringing);
+    pthread_mutex_destroy(&queue->lock);
+    pthread_mutex_destroy(&queue->ringing);
     sti_process_free(queue);
 }
 
@@ -100,10 +99,10 @@ static void release(stint_completions *queue)
 static void ring(stint_completions *queue)
 {
     eventfd_t once = 1;
-    sti_object_lock_take(&queue->ringing);
+    sti_plain_mutex_lock(&queue->ringing);
     if (queue->descriptor >= 0)
         syscall(SYS_write, queue->descriptor, &once, sizeof once);
-    sti_object_lock_give(&queue->ringing);
+    sti_plain_mutex_unlock(&queue->ringing);
 }
 
 static void silence(stint_completions *queue)
@@ -146,6 +145,8 @@ static int add(stint_completions *queue, stint_future *future, void *data)
 
 int stint_completions_add(stint_completions *queue, stint_future *future, void *data)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (queue == NULL || future == NULL)
         return EINVAL;
     return sti_record_charge(sizeof(struct entry), STI_CALLER()) ? add(queue, future, data) : ENOMEM;
@@ -153,7 +154,17 @@ int stint_completions_add(stint_completions *queue, stint_future *future, void *
 
 int sti_completions_expect(sti_task *task)
 {
-    return add(task->options.completions, task, task->options.data);
+    int error = add(task->options.completions, task, task->options.data);
+    if (error != 0) {
+        task->options.completions = NULL;
+        sti_task_discard(task);
+    }
+    return error;
+}
+
+int sti_completions_expect_compound(sti_task *task)
+{
+    return task->options.completions != NULL ? add(task->options.completions, task, task->options.data) : 0;
 }
 
 /* Nothing else can have followed it. */
@@ -170,6 +181,8 @@ void sti_completions_expect_no_more(sti_task *task)
 
 int stint_completions_create(stint_completions **queue)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (queue == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(stint_completions), STI_CALLER()))
@@ -185,8 +198,8 @@ int stint_completions_create(stint_completions **queue)
     }
     atomic_init(&created->references, 1);
     atomic_init(&created->arrived, NULL);
-    sti_object_lock_init(&created->lock);
-    sti_object_lock_init(&created->ringing);
+    pthread_mutex_init(&created->lock, NULL);
+    pthread_mutex_init(&created->ringing, NULL);
     created->first = NULL;
     *queue = created;
     return 0;
@@ -212,33 +225,35 @@ int stint_completions_read(stint_completions *queue, stint_completion *array, si
 {
     if (count != NULL)
         *count = 0;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (queue == NULL || count == NULL || (array == NULL && max > 0))
         return EINVAL;
     struct entry *entry;
     bool is_silent = false;
-    sti_object_lock_take(&queue->lock);
+    sti_plain_mutex_lock(&queue->lock);
     while (*count < max && (entry = next_entry(queue, &is_silent)) != NULL) {
         array[(*count)++] = entry->completion;
         free_entry(entry);
     }
     if (queue->first != NULL)
         ring(queue);
-    sti_object_lock_give(&queue->lock);
+    sti_plain_mutex_unlock(&queue->lock);
     return 0;
 }
 
 void stint_completions_destroy(stint_completions *queue)
 {
-    if (queue == NULL)
+    if (sti_process_is_partial() || queue == NULL)
         return;
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE); /* by close */
-    sti_object_lock_take(&queue->ringing);
+    sti_plain_mutex_lock(&queue->ringing);
     close(queue->descriptor);
     queue->descriptor = -1;
-    sti_object_lock_give(&queue->ringing);
-    sti_object_lock_take(&queue->lock);
+    sti_plain_mutex_unlock(&queue->ringing);
+    sti_plain_mutex_lock(&queue->lock);
     forget_all(queue);
-    sti_object_lock_give(&queue->lock);
+    sti_plain_mutex_unlock(&queue->lock);
     release(queue);
     sti_thread_set_cancellation(cancellation);
 }

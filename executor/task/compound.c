@@ -117,7 +117,6 @@ struct sti_compound *sti_compound_create(bool any, size_t count, size_t size)
         return NULL;
     atomic_init(&compound->future.state, STI_TASK_CLAIMED);
     atomic_init(&compound->future.references, 1 + (count > 0));
-    compound->future.generation = sti_pools_generation;
     sti_token_init(&compound->future.token, NULL);
     compound->any = any;
     atomic_init(&compound->decided, false);
@@ -159,6 +158,8 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
 {
     if (future != NULL)
         *future = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || (any && count == 0) || !all_are_futures(futures, count))
         return EINVAL;
     if (!sti_record_charge(compound_size(count), caller))
@@ -304,8 +305,6 @@ static bool look_at_compound(struct sti_look *look, struct sti_compound *compoun
 {
     if (sti_task_is_resolved(&compound->future))
         return false;
-    if (look->left_behind && sti_task_is_left_behind(&compound->future))
-        return true;
     if (!sti_look_enter(look))
         return look->beyond;
     bool is_it = false;

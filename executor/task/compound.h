@@ -85,9 +85,8 @@ void sti_compound_release(sti_task *task);
 struct sti_look {
     /* The question, about a task that is no compound. */
     bool (*is_it)(struct sti_look *look, sti_task *task);
-    bool every;       /* of the first of some: whether it is so of each of them, and not of one */
-    bool beyond;      /* what to take for the answer about what lies too far */
-    bool left_behind; /* a compound of the process that this one was forked from: it is so of that */
+    bool every;  /* of the first of some: whether it is so of each of them, and not of one */
+    bool beyond; /* what to take for the answer about what lies too far */
     unsigned depth;
     unsigned entered;
 };

@@ -29,8 +29,7 @@ struct line {
 
 static _Thread_local struct {
     struct line usual;
-    struct line last;            /* for when the other is empty */
-    struct sti_line_turn *taken; /* which runs */
+    struct line last; /* for when the other is empty */
     bool running;
 } lines;
 
@@ -56,9 +55,7 @@ static void run_what_is_in_line(void)
     struct sti_line_turn *turn;
     while ((turn = take(&lines.usual)) != NULL || (turn = take(&lines.last)) != NULL) {
         sti_task *task = turn->task;
-        lines.taken = turn;
         turn->run(turn);
-        lines.taken = NULL;
         sti_task_release(task);
     }
 }
@@ -126,21 +123,11 @@ void sti_task_resolve_in_line(sti_task *task)
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
 
-/* Of this process: what another one, which this one was forked from, left behind is none. Never 0. */
-static unsigned own_mark(void)
-{
-    return sti_pools_generation + 1;
-}
-
 void sti_continuation_lock(sti_task *task)
 {
-    unsigned mine = own_mark();
     for (unsigned round = 0;; round++) {
-        unsigned held_by = 0;
-        if (atomic_compare_exchange_strong_explicit(&task->lock, &held_by, mine, memory_order_acquire,
-                                                    memory_order_relaxed) ||
-            (held_by != mine && atomic_compare_exchange_strong_explicit(&task->lock, &held_by, mine,
-                                                                        memory_order_acquire, memory_order_relaxed)))
+        unsigned held = 0;
+        if (atomic_compare_exchange_strong_explicit(&task->lock, &held, 1, memory_order_acquire, memory_order_relaxed))
             return;
         sti_rest(round);
     }
@@ -174,27 +161,10 @@ static void take_out(sti_task *task, struct sti_continuation *continuation)
 
 static bool become_teller(sti_task *task)
 {
-    if (task->first_continuation == NULL || task->teller == own_mark())
+    if (task->first_continuation == NULL || task->is_told)
         return false;
-    task->teller = own_mark();
+    task->is_told = true;
     return true;
-}
-
-static void keep_teller(const struct sti_line_turn *turn)
-{
-    sti_task *task = turn->task;
-    if (turn == &task->turn && task->teller == own_mark() - 1)
-        task->teller = own_mark();
-}
-
-STI_FORK_HANDLER void sti_continuation_go_on_in_child(void)
-{
-    if (lines.taken != NULL)
-        keep_teller(lines.taken);
-    for (const struct sti_line_turn *turn = lines.usual.first; turn != NULL; turn = turn->next)
-        keep_teller(turn);
-    for (const struct sti_line_turn *turn = lines.last.first; turn != NULL; turn = turn->next)
-        keep_teller(turn);
 }
 
 /* Under the lock: so the hook is called before anybody can find the task settled, while its pool is there. */
@@ -202,7 +172,7 @@ static void settle(sti_task *task)
 {
     if (sti_task_is_hooked(task))
         task->pool->hooks->settle(task);
-    task->teller = 0;
+    task->is_told = false;
 }
 
 /* NULL: there is none; and if this was the end, the thread is not the teller any more. */
@@ -259,7 +229,7 @@ int sti_continuation_remove(struct sti_continuation *continuation)
     if (continuation->link != NULL)
         take_out(task, continuation);
     else
-        error = task->teller == own_mark() && task->told == continuation ? EBUSY : EALREADY;
+        error = task->is_told && task->told == continuation ? EBUSY : EALREADY;
     sti_continuation_unlock(task);
     return error;
 }
@@ -280,7 +250,7 @@ bool sti_continuation_is_settled(sti_task *task)
     if ((word & RESOLVED) == 0 || (word & FOLLOWED) == 0)
         return (word & RESOLVED) != 0;
     sti_continuation_lock(task);
-    bool settled = task->first_continuation == NULL && task->teller != own_mark();
+    bool settled = task->first_continuation == NULL && !task->is_told;
     sti_continuation_unlock(task);
     return settled;
 }
@@ -330,8 +300,8 @@ static void call_aside(const struct callback *callback)
 {
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    STI_BOUNDARY_CALLBACK("callback", callback->function, callback->continuation.task,
-                          &callback->continuation.task->outcome, callback->arg);
+    STI_BOUNDARY_CALLBACK(callback->function, callback->continuation.task, &callback->continuation.task->outcome,
+                          callback->arg);
     sti_scope_resume(&suspended);
 }
 
@@ -361,6 +331,8 @@ static void follow(stint_future *future, struct callback *record, void (*run)(st
 
 int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || callback == NULL)
         return EINVAL;
     if (!sti_record_charge(sizeof(struct callback), STI_CALLER()))
@@ -375,6 +347,8 @@ int stint_future_then(stint_future *future, stint_callback_fn *callback, void *a
 int stint_future_add_continuation(stint_future *future, stint_continuation *continuation, stint_callback_fn *callback,
                                   void *arg)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || continuation == NULL || callback == NULL)
         return EINVAL;
     follow(future, (struct callback *)continuation, call, callback, arg);
@@ -383,6 +357,8 @@ int stint_future_add_continuation(stint_future *future, stint_continuation *cont
 
 int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || continuation == NULL)
         return EINVAL;
     struct sti_continuation *record = &((struct callback *)continuation)->continuation;

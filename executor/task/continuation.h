@@ -83,10 +83,6 @@ void sti_continuation_resolve(sti_task *task);
 /* The calling thread is about to sleep until task->woken is signalled, and the task has resolved. False: it has. */
 bool sti_continuation_expect_sleeper(sti_task *task);
 
-/* In the child of a fork(2), which the thread may have made in a callback, and where it is another process's teller by
- * its marks: it stays the teller of what is in its line. */
-void sti_continuation_go_on_in_child(void);
-
 /* For a thread that ends tasks for others and must not be delayed: from now on, what follows the futures that it
  * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread
  * that is not following. */

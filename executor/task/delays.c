@@ -50,9 +50,7 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason, int er
     sti_queue_slots_leave(pool, &delayed->waiter);
     if (delayed->forget != NULL)
         delayed->forget(delayed);
-    sti_outcomes_count(sti_outcomes_of_all(pool), reason);
-    sti_task_count_labelled(task, reason);
-    task->counted = true;
+    sti_task_count_ending(task, reason, pool->outcomes);
     sti_farewell_note(pool, task);
     leave_list(delayed); /* the pool may be gone */
     task->outcome = sti_outcome_unstarted(reason, 0);
@@ -79,7 +77,7 @@ bool sti_delayed_end(sti_task *task, stint_reason reason)
 
 /* --- Starting ----------------------------------------------------------------------------------------------------- */
 
-void sti_delayed_offer(struct sti_slot_waiter *waiter)
+static void offer(struct sti_slot_waiter *waiter)
 {
     atomic_store_explicit(&waiter->task->state, STI_TASK_DUE, memory_order_release);
 }
@@ -89,15 +87,15 @@ void sti_delayed_offer(struct sti_slot_waiter *waiter)
 static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     if (task->fair_queue != NULL)
-        sti_delayed_offer(&((struct sti_delayed *)task)->waiter);
+        offer(&((struct sti_delayed *)task)->waiter);
     if (task->fair_queue != NULL || change(task, STI_TASK_QUEUED, STI_TASK_DUE))
         return true;
-    sti_farewell_drop(pool, task, sti_outcomes_of_all(pool)); /* as whoever takes out its entry would */
+    sti_farewell_drop(pool, task); /* as whoever takes out its entry would */
     return false;
 }
 
-/* The reference is for sti_delayed_answer. */
-bool sti_delayed_refuse(struct sti_slot_waiter *waiter)
+/* The reference is for the answer. */
+static bool take_to_answer(struct sti_slot_waiter *waiter)
 {
     bool claimed = change(waiter->task, STI_TASK_DUE, STI_TASK_NEW);
     if (claimed)
@@ -105,11 +103,10 @@ bool sti_delayed_refuse(struct sti_slot_waiter *waiter)
     return claimed;
 }
 
-int sti_delayed_put(struct sti_slot_waiter *waiter)
+static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
 {
-    stint_pool *pool = delayed_of(waiter)->home;
     sti_task *task = waiter->task;
-    if (!sti_delayed_refuse(waiter))
+    if (!take_to_answer(waiter))
         return ECANCELED;
     int error = sti_admission_put_prepared(pool, sti_worker_of(pool), task);
     if (!sti_admission_is_full(error) || !take_offer_back(pool, task))
@@ -118,7 +115,7 @@ int sti_delayed_put(struct sti_slot_waiter *waiter)
     return error;
 }
 
-void sti_delayed_answer(struct sti_slot_waiter *waiter, int error)
+static void answer(struct sti_slot_waiter *waiter, int error)
 {
     struct sti_delayed *delayed = delayed_of(waiter);
     sti_task *task = waiter->task;
@@ -134,14 +131,11 @@ void sti_delayed_answer(struct sti_slot_waiter *waiter, int error)
     sti_task_release(task);
 }
 
-/* One after the other, also where there are slots: so none overtakes another. In the child of a fork(2), by a task that
- * it was to follow, nobody would run it. */
+/* One after the other, also where there are slots: so none overtakes another. */
 void sti_delayed_start_claimed(sti_task *task)
 {
     struct sti_delayed *delayed = (struct sti_delayed *)task;
     struct sti_queue_slots *queue_slots = &delayed->home->queue_slots;
-    if (sti_task_is_left_behind(task))
-        return;
     if (delayed->start_ns == 0)
         task->submitted_ns = sti_clock_now();
     else if (delayed->start_ns > task->submitted_ns)
@@ -155,7 +149,7 @@ void sti_delayed_start_claimed(sti_task *task)
     if (error == 0)
         sti_task_release(task);
     else
-        sti_delayed_answer(&delayed->waiter, error); /* it is still claimed */
+        answer(&delayed->waiter, error); /* it is still claimed */
 }
 
 bool sti_delayed_claim(sti_task *task)
@@ -171,6 +165,10 @@ void sti_delayed_start(struct sti_delayed *delayed)
 
 /* --- Making and ending -------------------------------------------------------------------------------------------- */
 
+static const struct sti_slot_kind due = {
+    .due = true, .stands = offer, .put = put, .refuse = take_to_answer, .answer = answer
+};
+
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
                        struct sti_delayed **delayed)
 {
@@ -179,20 +177,17 @@ int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, c
     if (error != 0)
         return error;
     if (!sti_pool_is_open(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     sti_task *task = sti_task_create_sized(size, pool, fn, arg, options);
     if (task == NULL)
         return ENOMEM;
     memset(task + 1, 0, size - sizeof *task);
     sti_admission_prepare(pool, task);
-    if (task->options.completions != NULL && sti_completions_expect(task) != 0) {
-        task->options.completions = NULL;
-        sti_task_discard(task);
-        return ENOMEM;
-    }
+    if (task->options.completions != NULL && (error = sti_completions_expect(task)) != 0)
+        return error;
     *delayed = (struct sti_delayed *)task;
     (*delayed)->home = pool;
-    (*delayed)->waiter.task = task;
+    (*delayed)->waiter = (struct sti_slot_waiter){ .kind = &due, .task = task };
     return 0;
 }
 

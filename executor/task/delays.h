@@ -66,7 +66,7 @@ static inline bool sti_task_is_due(sti_task *task)
 }
 
 /* A task with both its references, in a block of so many bytes, which is zero behind the task. 0; EINVAL; ENOTSUP;
- * ESHUTDOWN, EOWNERDEAD; ENOMEM. */
+ * ESHUTDOWN; ENOMEM. */
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
                        struct sti_delayed **delayed);
 
@@ -79,15 +79,6 @@ void sti_delayed_start(struct sti_delayed *delayed);
 /* The same in two steps, for whoever has several at once. The first: false: somebody has ended it, or started it. */
 bool sti_delayed_claim(sti_task *task);
 void sti_delayed_start_claimed(sti_task *task);
-
-/* For those who serve it in line, under their lock. It is in line: from now on it can be ended. Put it where it is to
- * wait: 0; EAGAIN, EDQUOT: there is no slot for it; ESHUTDOWN, ENOMEM: there never will be; ECANCELED: somebody has
- * ended it. Or do not: false: somebody has ended it. Then, with nothing held, unless there was no slot or somebody has
- * ended it: what came of it. */
-void sti_delayed_offer(struct sti_slot_waiter *waiter);
-int sti_delayed_put(struct sti_slot_waiter *waiter);
-bool sti_delayed_refuse(struct sti_slot_waiter *waiter);
-void sti_delayed_answer(struct sti_slot_waiter *waiter, int error);
 
 /* End it unstarted. False: it is not delayed any more. The caller has a reference. */
 bool sti_delayed_end(sti_task *task, stint_reason reason);

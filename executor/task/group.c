@@ -17,7 +17,6 @@
 #include "alloc/charge/allocate.h"
 #include "compound.h"
 #include "continuation.h"
-#include "executor/base/object_lock.h"
 #include "executor/worker/run.h"
 #include "executor/worker/worker.h"
 
@@ -38,7 +37,7 @@ struct idleness {
 
 struct stint_group {
     atomic_uint references; /* the owner's, and each member's that has not resolved */
-    struct sti_object_lock lock;
+    pthread_mutex_t lock;
     struct members members; /* the oldest first */
     struct idleness *idle;  /* NULL: nobody has asked */
     stint_outcome outcome;
@@ -47,6 +46,8 @@ struct stint_group {
 
 int stint_group_create(stint_group **group)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (group == NULL)
         return EINVAL;
     stint_group *created =
@@ -54,7 +55,7 @@ int stint_group_create(stint_group **group)
     if (created == NULL)
         return ENOMEM;
     atomic_init(&created->references, 1);
-    sti_object_lock_init(&created->lock);
+    pthread_mutex_init(&created->lock, NULL);
     TAILQ_INIT(&created->members);
     *group = created;
     return 0;
@@ -62,12 +63,14 @@ int stint_group_create(stint_group **group)
 
 void stint_group_release(stint_group *group)
 {
+    if (sti_process_is_partial())
+        return;
     /* acq_rel: the last one sees all that the others did with the group before it frees it. */
     if (group == NULL || atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1)
         return;
     if (group->failed != NULL)
         sti_task_release(group->failed);
-    sti_object_lock_end(&group->lock);
+    pthread_mutex_destroy(&group->lock);
     sti_process_free(group);
 }
 
@@ -103,7 +106,7 @@ static void member_resolved(struct sti_continuation *continuation)
     stint_group *group = member->group;
     struct idleness *idle = NULL;
     stint_outcome outcome;
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     note_outcome(group, continuation->task);
     TAILQ_REMOVE(&group->members, member, link);
     if (TAILQ_EMPTY(&group->members)) {
@@ -111,7 +114,7 @@ static void member_resolved(struct sti_continuation *continuation)
         group->idle = NULL;
         outcome = group->outcome;
     }
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     sti_process_free(member);
     if (idle != NULL)
         resolve_idle(idle, &outcome);
@@ -124,14 +127,16 @@ static void add(stint_group *group, struct member *member, stint_future *future)
     member->group = group;
     member->continuation.task = future;
     member->continuation.run = member_resolved;
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     TAILQ_INSERT_TAIL(&group->members, member, link);
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     sti_continuation_add(&member->continuation);
 }
 
 int stint_group_add(stint_group *group, stint_future *future)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (group == NULL || future == NULL)
         return EINVAL;
     struct member *member = sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
@@ -144,6 +149,8 @@ int stint_group_add(stint_group *group, stint_future *future)
 /* A task that ends before it is added has not been one of an idle group: it is added as one that has resolved. */
 int stint_group_submit(stint_group *group, stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_future *future;
     if (group == NULL)
         return EINVAL;
@@ -186,13 +193,13 @@ static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
     if (group == NULL)
         return NULL;
     sti_task **awaited = sti_process_malloc(STI_LOOK_FUTURES * sizeof *awaited);
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     const struct member *member = awaited != NULL ? TAILQ_FIRST(&group->members) : NULL;
     for (; member != NULL && *count < STI_LOOK_FUTURES; member = TAILQ_NEXT(member, link)) {
         sti_task_retain(member->continuation.task);
         awaited[(*count)++] = member->continuation.task;
     }
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     stint_group_release(group);
     return awaited;
 }
@@ -212,6 +219,8 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
 {
     if (idle != NULL)
         *idle = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (group == NULL || idle == NULL)
         return EINVAL;
     struct idleness *made = sti_record_charge(IDLENESS_SIZE, STI_CALLER()) ? make_idleness() : NULL;
@@ -220,7 +229,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
     *idle = &made->future->future;
     struct idleness *unneeded = NULL;
     stint_outcome outcome;
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     bool is_idle = TAILQ_EMPTY(&group->members);
     outcome = group->outcome;
     if (!is_idle && group->idle != NULL) {
@@ -231,7 +240,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
         group->idle = made;
     }
     sti_task_retain(*idle);
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     if (unneeded != NULL)
         sti_task_release(&unneeded->future->future);
     if (is_idle)
@@ -242,14 +251,14 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
 /* One of them, retained; NULL: the group is idle. The newest is most likely to be one that nobody has started. */
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     const struct member *newest = TAILQ_LAST(&group->members, members);
     sti_task *task = newest != NULL ? newest->continuation.task : NULL;
     if (task != NULL)
         sti_task_retain(task);
     else if (outcome != NULL)
         *outcome = group->outcome;
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     return task;
 }
 
@@ -291,6 +300,8 @@ static int finish_wait(int error)
 /* In a task, which can run one after the other of them. */
 int stint_group_wait(stint_group *group, stint_outcome *outcome)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     sti_task *task;
     int error = 0;
     if (group == NULL)
@@ -306,6 +317,8 @@ int stint_group_wait(stint_group *group, stint_outcome *outcome)
 
 int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome *outcome)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (group == NULL)
         return EINVAL;
     return finish_wait(wait_for_idle(group, sti_deadline_after(timeout_ns), outcome));
@@ -317,7 +330,7 @@ int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome 
 static sti_task *turn_over(stint_group *group)
 {
     sti_task *task = NULL;
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     struct member *oldest = TAILQ_FIRST(&group->members);
     if (oldest != NULL) {
         TAILQ_REMOVE(&group->members, oldest, link);
@@ -325,24 +338,24 @@ static sti_task *turn_over(stint_group *group)
         task = oldest->continuation.task;
         sti_task_retain(task);
     }
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     return task;
 }
 
 static size_t count_members(stint_group *group)
 {
     size_t count = 0;
-    sti_object_lock_take(&group->lock);
+    sti_plain_mutex_lock(&group->lock);
     const struct member *member;
     TAILQ_FOREACH(member, &group->members, link)
     count++;
-    sti_object_lock_give(&group->lock);
+    sti_plain_mutex_unlock(&group->lock);
     return count;
 }
 
 void stint_group_cancel(stint_group *group)
 {
-    if (group == NULL)
+    if (sti_process_is_partial() || group == NULL)
         return;
     sti_task *task;
     for (size_t left = count_members(group); left > 0 && (task = turn_over(group)) != NULL; left--) {

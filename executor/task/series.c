@@ -14,7 +14,6 @@
 #include "completions.h"
 #include "compound.h"
 #include "delays.h"
-#include "executor/base/object_lock.h"
 
 /* --- stint_submit_every: a series of delayed tasks. Any thread.
  *
@@ -35,7 +34,7 @@ struct series {
     stint_options options; /* of each turn; what they name is retained */
     uint64_t start_ns;
     uint64_t period_ns;
-    struct sti_object_lock lock;
+    pthread_mutex_t lock;
     sti_task *turn; /* retained; NULL: the series has ended */
     uint64_t due_ns;
     bool cancelled;
@@ -138,10 +137,10 @@ static void turn_has_ended(struct sti_continuation *continuation)
     stint_outcome outcome = turn->outcome;
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    sti_object_lock_take(&series->lock);
+    sti_plain_mutex_lock(&series->lock);
     sti_compound_add_usage(&series->usage, &outcome.usage);
     bool goes_on = go_on(series, &outcome);
-    sti_object_lock_give(&series->lock);
+    sti_plain_mutex_unlock(&series->lock);
     if (goes_on)
         sti_continuation_add(&series->turn_end);
     else
@@ -155,12 +154,12 @@ static void turn_has_ended(struct sti_continuation *continuation)
 static void cancel_series(struct sti_line_turn *cancelling)
 {
     struct series *series = series_of(sti_compound_of(cancelling->task));
-    sti_object_lock_take(&series->lock);
+    sti_plain_mutex_lock(&series->lock);
     series->cancelled = true;
     sti_task *turn = series->turn;
     if (turn != NULL)
         sti_task_retain(turn);
-    sti_object_lock_give(&series->lock);
+    sti_plain_mutex_unlock(&series->lock);
     if (turn == NULL)
         return;
     stint_future_cancel(turn);
@@ -174,13 +173,13 @@ static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
     sti_task **awaited = sti_process_malloc(sizeof *awaited);
     if (awaited == NULL)
         return NULL;
-    sti_object_lock_take(&series->lock);
+    sti_plain_mutex_lock(&series->lock);
     *count = series->turn != NULL;
     if (series->turn != NULL) {
         sti_task_retain(series->turn);
         awaited[0] = series->turn;
     }
-    sti_object_lock_give(&series->lock);
+    sti_plain_mutex_unlock(&series->lock);
     return awaited;
 }
 
@@ -204,7 +203,7 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
     series->options = options != NULL ? *options : no_limits;
     if (series->options.context == NULL)
         series->options.context = stint_context_current();
-    sti_object_lock_init(&series->lock);
+    pthread_mutex_init(&series->lock, NULL);
     compound->future.options.completions = series->options.completions;
     compound->future.options.data = series->options.data;
     series->options.completions = NULL;
@@ -214,7 +213,7 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
 static int begin(struct series *series)
 {
     sti_task *future = &series->compound->future;
-    int error = future->options.completions != NULL ? sti_completions_expect(future) : 0;
+    int error = sti_completions_expect_compound(future);
     if (error != 0)
         return error;
     error = begin_turn(series, series->start_ns);
@@ -229,6 +228,8 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     stint_options room;
     if (future != NULL)
         *future = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     int error = future != NULL && start_ns != 0 && period_ns != 0 ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
@@ -260,6 +261,8 @@ int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_optio
     struct sti_delayed *delayed;
     if (future != NULL)
         *future = NULL;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || start_ns == 0)
         return EINVAL;
     if (!sti_record_charge(sizeof *delayed, STI_CALLER()))

@@ -9,6 +9,7 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/scope/scope.h"
@@ -23,16 +24,6 @@
 
 #define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
 
-static __attribute__((noinline)) int expect_completion(sti_task *task)
-{
-    int error = sti_completions_expect(task);
-    if (error != 0) {
-        task->options.completions = NULL;
-        sti_task_discard(task);
-    }
-    return error;
-}
-
 /* In line in the common path, where what is checked twice is checked once. */
 static inline __attribute__((always_inline)) int
 make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task, const void *caller)
@@ -43,13 +34,13 @@ make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *option
     if (error != 0)
         return error;
     if (!sti_pool_is_open(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     if (!sti_record_charge_to(thread, sizeof(sti_task), caller))
         return ENOMEM;
     *task = sti_task_create(sizeof(sti_task), pool, fn, arg, options, thread);
     if (__builtin_expect(*task == NULL, 0))
         return ENOMEM;
-    return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : expect_completion(*task);
+    return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : sti_completions_expect(*task);
 }
 
 /* Before anybody can run the task: it may look at its own future, and release it. */
@@ -120,6 +111,8 @@ static __attribute__((noinline, cold)) int refuse(int error, stint_future **futu
 
 int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
 {
+    if (sti_process_is_partial())
+        return refuse(ENOTSUP, future);
     sti_task *task;
     int error = future != NULL ? make_task(pool, fn, arg, options, &task, STI_CALLER()) : EINVAL;
     if (error != 0)
@@ -162,6 +155,8 @@ static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
 int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
                       stint_future **future)
 {
+    if (sti_process_is_partial())
+        return refuse(ENOTSUP, future);
     uint64_t begun = sti_clock_now();
     uint64_t deadline = sti_deadline_after(timeout_ns);
     int error = EINTR;
@@ -177,53 +172,38 @@ int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_opt
 
 /* --- Which of the slots where tasks wait a new one goes to, and how one is taken out of turn. --- */
 
-static int put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
-{
-    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
-    return put ? 0 : EAGAIN;
-}
-
 /* A task that waits in the fair queue is offered there: a thread that claims it finds it in its list. */
-static inline int put_anywhere(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+static int put_anywhere(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     if (task->fair_queue != NULL)
         return sti_fair_queue_put(task->fair_queue, task);
-    sti_task_offer(task);
-    return put_plain(pool, worker, task);
+    return sti_admission_put_plain(pool, worker, task) ? 0 : EAGAIN;
+}
+
+void sti_admission_prepare(stint_pool *pool, sti_task *task)
+{
+    task->fair_queue = sti_admission_is_plain(task) ? NULL : &pool->fair_queue;
+    task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
 }
 
 /* The task may have ended when its deadline is told the monitor. */
-static __attribute__((noinline)) int put_monitored(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
+    uint64_t deadline;
+    if (task->monitor == NULL)
+        return put_anywhere(pool, worker, task);
     sti_task_retain(task);
     int error = put_anywhere(pool, worker, task);
-    uint64_t deadline;
     if (error == 0 && !__builtin_add_overflow(task->submitted_ns, task->options.budget.wall_ns, &deadline))
         sti_monitor_set(&pool->monitor, &task->timer, STI_TIMER_EXPIRY, deadline);
     sti_task_release(task);
     return error;
 }
 
-static inline void prepare(stint_pool *pool, sti_task *task)
-{
-    task->fair_queue = sti_admission_is_plain(task) ? NULL : &pool->fair_queue;
-    task->monitor = task->options.budget.wall_ns != 0 ? &pool->monitor : NULL;
-}
-
-void sti_admission_prepare(stint_pool *pool, sti_task *task)
-{
-    prepare(pool, task);
-}
-
-int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_task *task)
-{
-    return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
-}
-
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
-    prepare(pool, task);
-    return task->monitor != NULL ? put_monitored(pool, worker, task) : put_anywhere(pool, worker, task);
+    sti_admission_prepare(pool, task);
+    return sti_admission_put_prepared(pool, worker, task);
 }
 
 bool sti_admission_claim_awaited(sti_task *task, bool beyond)

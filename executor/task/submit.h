@@ -41,6 +41,12 @@ static inline void sti_admission_trace(sti_task *task)
 /* Offer a new task, to which the caller has a reference, and put it where it is to wait. worker is the calling
  * thread's, if it is one of the pool's. 0; EAGAIN: there is no slot; EDQUOT: none for its account; ESHUTDOWN;
  * ENOMEM. */
+static inline bool sti_admission_put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
+{
+    sti_task_offer(task);
+    return worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+}
+
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);
 static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
@@ -52,9 +58,7 @@ static inline int sti_admission_put(stint_pool *pool, struct sti_worker *worker,
         if (!sti_admission_is_plain(task) || task->options.budget.wall_ns != 0)
             return sti_admission_put_uncommon(pool, worker, task);
     }
-    sti_task_offer(task);
-    bool put = worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
-    return put ? 0 : EAGAIN;
+    return sti_admission_put_plain(pool, worker, task) ? 0 : EAGAIN;
 }
 
 /* The two halves of that, for a task whose future others have already: before they do; and then, as often as it

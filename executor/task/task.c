@@ -147,6 +147,8 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
     };
     task->counted = true;
     int error = sti_scope_run(&request, &task->outcome);
+    if (sti_process_is_partial())
+        sti_process_end_thread_of_part();
     if (__builtin_expect(error != 0, 0))
         fail_unstarted(task, error, request.tally);
 }
@@ -165,16 +167,27 @@ void sti_task_count_labelled(const sti_task *task, stint_reason reason)
         sti_account_count(task->options.account, reason, 0);
 }
 
-bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes)
+static void count(sti_counter *outcomes, stint_reason reason)
+{
+    atomic_fetch_add_explicit(&outcomes[reason], 1, memory_order_relaxed);
+}
+
+bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes)
 {
     int state = atomic_load_explicit(&task->state, memory_order_acquire);
+    bool ended = state == STI_TASK_RESOLVED && !task->counted;
     if (state >= STI_TASK_ENDING)
-        sti_outcomes_count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
-    else if (state == STI_TASK_RESOLVED && !task->counted)
-        sti_outcomes_count(outcomes, task->outcome.reason);
-    else
-        return false;
-    return true;
+        count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
+    else if (ended)
+        count(outcomes, task->outcome.reason);
+    return state >= STI_TASK_ENDING || ended;
+}
+
+void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes)
+{
+    count(outcomes, reason);
+    sti_task_count_labelled(task, reason);
+    task->counted = true;
 }
 
 /* --- The public functions of futures: look, wait, cancel, release. Any thread.
@@ -199,11 +212,15 @@ static int finish_wait(const stint_future *future, int error, stint_outcome *out
 
 int stint_future_wait(stint_future *future, stint_outcome *outcome)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     return future != NULL ? finish_wait(future, sti_wait(future), outcome) : EINVAL;
 }
 
 int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL)
         return EINVAL;
     if (timeout_ns == 0 && !sti_task_is_resolved(future))
@@ -213,7 +230,7 @@ int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outco
 
 void stint_future_cancel(stint_future *future)
 {
-    if (future == NULL || sti_task_is_resolved(future) || sti_task_is_left_behind(future))
+    if (sti_process_is_partial() || future == NULL || sti_task_is_resolved(future))
         return;
     if (sti_task_is_compound(future))
         sti_compound_cancel(future);
@@ -240,6 +257,8 @@ void sti_task_take_reports(void)
 
 int stint_future_report(stint_future *future, stint_report **report)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (future == NULL || report == NULL)
         return EINVAL;
     if (!sti_task_is_resolved(future))
@@ -259,6 +278,6 @@ stint_future *stint_future_retain(stint_future *future)
 
 void stint_future_release(stint_future *future)
 {
-    if (future != NULL)
+    if (!sti_process_is_partial() && future != NULL)
         sti_task_release(future);
 }

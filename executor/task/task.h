@@ -82,7 +82,7 @@ struct stint_future {
     atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
     sti_event woken;           /* signalled when those who wait for it have to look again */
     atomic_uint lock;
-    unsigned teller; /* this, the next one, last_continuation and told: under the lock */
+    bool is_told; /* by a teller; this, the next one, last_continuation and told: under the lock */
     struct sti_continuation *first_continuation;
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
     struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
@@ -107,8 +107,7 @@ struct stint_future {
         struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
         struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
     };
-    unsigned generation; /* of the process, see pools.h */
-    stint_token token;   /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     stint_outcome outcome;
     stint_report *report;
 };
@@ -162,22 +161,13 @@ void sti_task_resolve(sti_task *task);
 
 /* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
  * it is one, or may be. */
-bool sti_task_count_unstarted(sti_task *task, struct sti_outcomes outcomes);
+bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes);
+
+/* By its claimant, which is to resolve it: it never starts, and has no entry that somebody would take out. */
+void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes);
 
 /* The task, which has not resolved, never starts: count that for its account. By its claimant. */
 void sti_task_count_labelled(const sti_task *task, stint_reason reason);
-
-/* In a process that was forked since: nobody here will resolve it. */
-static inline bool sti_task_is_left_behind(const sti_task *task)
-{
-    return task->generation != sti_pools_generation;
-}
-
-/* No fork(2) has led to this process: then none is. */
-static inline bool sti_task_none_is_left_behind(void)
-{
-    return __builtin_expect(sti_pools_generation == 0, 1);
-}
 
 static inline bool sti_task_is_queued(sti_task *task)
 {
@@ -232,7 +222,6 @@ static inline __attribute__((always_inline)) sti_task *sti_task_create(size_t si
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : *sti_no_limits();
     task->timer.link = NULL;
-    task->generation = sti_pools_generation;
     task->outcome.payload = NULL;
     sti_token_init(&task->token, task->options.token);
     if (__builtin_expect(task->options.account != NULL, 0))

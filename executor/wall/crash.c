@@ -20,11 +20,9 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/callstack.h"
-#include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
-#include "alloc/interrupt/fault.h"
 
 #define PAGE ((size_t)4096)
 #define STACK_SIZE ((size_t)256 << 10) /* handlers of the task's run there, too */
@@ -37,8 +35,7 @@ static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP,
 static struct {
     struct sti_crash_record *record; /* NULL: nothing is taken down */
     pid_t process;
-    const struct sti_thread *thread;  /* that runs the task */
-    __typeof__(sigaction) *sigaction; /* libc's own */
+    const struct sti_thread *thread; /* that runs the task */
     bool is_prepared;
 } watched;
 
@@ -55,7 +52,7 @@ static void end_by(int number)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, number);
-    watched.sigaction(number, &by_default, NULL);
+    sigaction(number, &by_default, NULL);
     syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof(uint64_t));
     syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), number);
 }
@@ -168,7 +165,7 @@ static size_t walk(struct sti_registers at, void **frames)
 static size_t length_in_task(void *const *frames, size_t length)
 {
     size_t end = length;
-    while (end > 0 && frames[end - 1] != (const void *)sti_boundary_landing)
+    while (end > 0 && !sti_boundary_has(frames[end - 1]))
         end--;
     size_t inner = end > 0 ? end - 1 : length;
     while (inner > 1 && sti_caller_is_surely_ours((const char *)frames[inner - 1] - 1))
@@ -268,7 +265,6 @@ static void on_crash(int number, siginfo_t *info, void *context)
 
 /* --- The watch. */
 
-/* In place of one that the library may have made: it needs none of its own where there is one (stack.c). */
 static void have_stack(void)
 {
     size_t size = STACK_SIZE + ((getauxval(AT_MINSIGSTKSZ) + PAGE - 1) & ~(PAGE - 1));
@@ -288,15 +284,13 @@ static void install(int number, sigset_t *all)
     sigfillset(&action.sa_mask);
     for (size_t i = 0; i < FAULTS; i++)
         sigdelset(&action.sa_mask, faults[i]);
-    if (number != SIGSEGV || !sti_fault_set_action(&action, NULL))
-        watched.sigaction(number, &action, NULL);
+    sigaction(number, &action, NULL);
     sigaddset(all, number);
 }
 
 static void prepare(void)
 {
     sigset_t all;
-    *(void **)&watched.sigaction = sti_libc_function("sigaction");
     find_program();
     have_stack();
     sigemptyset(&all);

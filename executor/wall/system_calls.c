@@ -8,6 +8,7 @@
 #include "system_calls.h"
 
 #include <asm/ioctls.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -282,6 +283,32 @@ static const int tcp_options[] = { TCP_NODELAY, TCP_CORK, TCP_KEEPIDLE, TCP_KEEP
     ((uint64_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |           \
                 CLONE_NEWNET | CLONE_PARENT))
 
+/* libseccomp is loaded by the template that needs it: each process would have to map it otherwise, and each fork(2) to
+ * copy that. */
+#define LIBRARY "libseccomp.so.2"
+
+static struct {
+    __typeof__(seccomp_init) *init;
+    __typeof__(seccomp_attr_set) *attr_set;
+    __typeof__(seccomp_rule_add) *rule_add;
+    __typeof__(seccomp_load) *load;
+    __typeof__(seccomp_release) *release;
+} library;
+
+static bool load_library(void)
+{
+    void *module = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (module == NULL)
+        return false;
+    *(void **)&library.init = dlsym(module, "seccomp_init");
+    *(void **)&library.attr_set = dlsym(module, "seccomp_attr_set");
+    *(void **)&library.rule_add = dlsym(module, "seccomp_rule_add");
+    *(void **)&library.load = dlsym(module, "seccomp_load");
+    *(void **)&library.release = dlsym(module, "seccomp_release");
+    return library.init != NULL && library.attr_set != NULL && library.rule_add != NULL && library.load != NULL &&
+           library.release != NULL;
+}
+
 /* Adding rules, up to the first that fails. */
 struct list {
     scmp_filter_ctx filter;
@@ -291,13 +318,13 @@ struct list {
 static void add(struct list *list, uint32_t action, const int *calls, size_t count)
 {
     for (size_t i = 0; i < count && list->error == 0; i++)
-        list->error = seccomp_rule_add(list->filter, action, calls[i], 0);
+        list->error = library.rule_add(list->filter, action, calls[i], 0);
 }
 
 static void allow_if(struct list *list, int call, struct scmp_arg_cmp condition)
 {
     if (list->error == 0)
-        list->error = seccomp_rule_add(list->filter, SCMP_ACT_ALLOW, call, 1, condition);
+        list->error = library.rule_add(list->filter, SCMP_ACT_ALLOW, call, 1, condition);
 }
 
 static struct scmp_arg_cmp argument(unsigned index, enum scmp_compare comparison, uint64_t a, uint64_t b)
@@ -314,7 +341,7 @@ static void allow_each(struct list *list, int call, unsigned index, const int *v
 static void allow_option(struct list *list, int level, const int *options, size_t count)
 {
     for (size_t i = 0; i < count && list->error == 0; i++)
-        list->error = seccomp_rule_add(list->filter, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
+        list->error = library.rule_add(list->filter, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
                                        argument(1, SCMP_CMP_EQ, (uint64_t)level, 0),
                                        argument(2, SCMP_CMP_EQ, (uint64_t)options[i], 0));
 }
@@ -368,8 +395,8 @@ static void list_closed(struct list *list, const struct sti_wall_config *config)
 
 static int load_list(struct list *list, const struct sti_wall_config *config, char *message, size_t size)
 {
-    seccomp_attr_set(list->filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
-    seccomp_attr_set(list->filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a tree */
+    library.attr_set(list->filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+    library.attr_set(list->filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a tree */
     if (config->sandbox == STINT_WALL_CLOSED)
         list_closed(list, config);
     if (list->error != 0)
@@ -378,18 +405,20 @@ static int load_list(struct list *list, const struct sti_wall_config *config, ch
     int error = config->filter != NULL ? config->filter(list->filter, config->filter_arg) : 0;
     if (error != 0)
         return sti_refuse(error, message, size, "options.filter has returned %d.", error);
-    error = -seccomp_load(list->filter);
+    error = -library.load(list->filter);
     return error == 0 ? 0 : sti_refuse(error, message, size, "The kernel refuses the filter (%s).", strerror(error));
 }
 
 static int load(const struct sti_wall_config *config, char *message, size_t size)
 {
     bool closed = config->sandbox == STINT_WALL_CLOSED;
-    struct list list = { .filter = seccomp_init(closed ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW) };
+    if (!load_library())
+        return sti_refuse(ENOTSUP, message, size, LIBRARY " cannot be loaded.");
+    struct list list = { .filter = library.init(closed ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW) };
     if (list.filter == NULL)
         return sti_refuse(ENOMEM, message, size, "There is no memory for a filter of system calls.");
     int error = load_list(&list, config, message, size);
-    seccomp_release(list.filter);
+    library.release(list.filter);
     return error;
 }
 

@@ -37,6 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/base/process.h"
 #include "alloc/base/system.h"
 #include "area.h"
 #include "sandbox.h"
@@ -252,7 +253,7 @@ static void close_request(const int *fds, unsigned count, int kept)
 static void start_child(const int *fds, unsigned count)
 {
     pid_t template_pid = getpid();
-    pid_t pid = count >= 3 ? fork() : -1;
+    pid_t pid = count >= 3 ? sti_process_fork() : -1;
     if (pid == 0)
         become_child(template_pid, fds[0], fds[1], fds + 3, count - 3);
     if (pid < 0 && count >= 3)
@@ -365,7 +366,7 @@ static void hold_own_lifeline(void)
 
 static pid_t start_template(void)
 {
-    pid_t pid = fork();
+    pid_t pid = sti_process_fork();
     if (pid == 0)
         template_main();
     if (pid > 0)

@@ -24,8 +24,6 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
-#include "executor/base/outer_lock.h"
-#include "executor/pool/pools.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/worker.h"
@@ -48,7 +46,7 @@
 
 static stint_wall *all;
 
-static pthread_mutex_t *const list_lock = &sti_outer_locks[STI_OUTER_WALLS].mutex;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void close_number(int *fd)
 {
@@ -59,13 +57,14 @@ static void close_number(int *fd)
 
 static void close_listed(int *fd)
 {
-    sti_plain_mutex_lock(list_lock);
+    sti_plain_mutex_lock(&list_lock);
     close_number(fd);
-    sti_plain_mutex_unlock(list_lock);
+    sti_plain_mutex_unlock(&list_lock);
 }
 
 static void leave_behind(stint_wall *wall)
 {
+    wall->is_parents = true;
     close_number(&wall->control);
     close_number(&wall->lifeline);
     close_number(&wall->guardian);
@@ -80,35 +79,46 @@ static void leave_behind(stint_wall *wall)
     }
 }
 
+/* A fork(2) waits until no driver is making the ends of a child: so the process that it makes closes all ends that
+ * there are. Nobody but drivers, and those who make and end walls, takes the lock. */
+STI_FORK_HANDLER void sti_walls_before_fork(void)
+{
+    if (!sti_process_child_is_whole())
+        sti_plain_mutex_lock(&list_lock);
+}
+
+STI_FORK_HANDLER void sti_walls_after_fork(void)
+{
+    if (!sti_process_child_is_whole())
+        sti_plain_mutex_unlock(&list_lock);
+}
+
 STI_FORK_HANDLER void sti_walls_in_child(void)
 {
     for (stint_wall *wall = all; wall != NULL; wall = wall->next)
         leave_behind(wall);
     if (all != NULL)
         all = NULL;
+    sti_walls_after_fork();
 }
 
 static void put_on_list(stint_wall *wall)
 {
-    sti_plain_mutex_lock(list_lock);
+    sti_process_note_use();
+    sti_plain_mutex_lock(&list_lock);
     wall->next = all;
     all = wall;
-    sti_plain_mutex_unlock(list_lock);
+    sti_plain_mutex_unlock(&list_lock);
 }
 
 static void take_off_list(stint_wall *wall)
 {
-    sti_plain_mutex_lock(list_lock);
+    sti_plain_mutex_lock(&list_lock);
     stint_wall **link = &all;
     while (*link != wall)
         link = &(*link)->next;
     *link = wall->next;
-    sti_plain_mutex_unlock(list_lock);
-}
-
-static bool is_left_behind(const stint_wall *wall)
-{
-    return wall->generation != sti_pools_generation;
+    sti_plain_mutex_unlock(&list_lock);
 }
 
 /* --- The modules of the program. --- */
@@ -300,7 +310,7 @@ static int fork_guardian(stint_wall *wall, int control, int lifeline)
 {
     static const struct sti_wall_entries none;
     fflush(NULL); /* or what is buffered would be written twice */
-    pid_t pid = fork();
+    pid_t pid = sti_process_fork();
     if (pid == 0)
         sti_guardian_main(&wall->config, &none, control, lifeline);
     if (pid < 0)
@@ -393,9 +403,9 @@ static int start_processes(stint_wall *wall, const stint_wall_options *options)
 {
     if (options->program == NULL)
         return start_unlocked(wall, options);
-    sti_plain_mutex_lock(list_lock);
+    sti_plain_mutex_lock(&list_lock);
     int error = start_unlocked(wall, options);
-    sti_plain_mutex_unlock(list_lock);
+    sti_plain_mutex_unlock(&list_lock);
     return error;
 }
 
@@ -464,7 +474,6 @@ static stint_wall *make_wall(const stint_wall_options *options, int *error)
     wall->queue_capacity = options->queue_capacity;
     wall->flags = options->flags;
     wall->is_program = options->program != NULL;
-    wall->generation = sti_pools_generation;
     *error = take_options(&wall->config, options);
     if (*error == 0 && (wall->modules = note_modules()) == NULL)
         *error = ENOMEM;
@@ -511,6 +520,8 @@ static int create(const stint_wall_options *options, stint_wall **wall)
 
 int stint_wall_create(const stint_wall_options *given, stint_wall **wall)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     stint_wall_options options = STINT_WALL_OPTIONS_INIT;
     if (wall == NULL)
         return EINVAL;
@@ -619,9 +630,9 @@ void sti_wall_refill(stint_wall *wall)
 {
     bool is_added = wall->spare_wanted != 0;
     while (is_added) {
-        sti_plain_mutex_lock(list_lock);
+        sti_plain_mutex_lock(&list_lock);
         is_added = add_spare(wall);
-        sti_plain_mutex_unlock(list_lock);
+        sti_plain_mutex_unlock(&list_lock);
     }
 }
 
@@ -629,11 +640,11 @@ struct sti_wall_child *sti_wall_take_child(stint_wall *wall, struct sti_wall_dri
 {
     if (driver->child != NULL)
         return driver->child;
-    sti_plain_mutex_lock(list_lock);
+    sti_plain_mutex_lock(&list_lock);
     driver->child = take_spare(wall);
     if (driver->child == NULL)
         driver->child = ask(wall);
-    sti_plain_mutex_unlock(list_lock);
+    sti_plain_mutex_unlock(&list_lock);
     return driver->child;
 }
 
@@ -641,11 +652,11 @@ static void end_child(struct sti_wall_child **place)
 {
     if (*place == NULL)
         return;
-    sti_plain_mutex_lock(list_lock);
+    sti_plain_mutex_lock(&list_lock);
     struct sti_wall_child *child = *place;
     *place = NULL;
     sti_wall_child_close(child);
-    sti_plain_mutex_unlock(list_lock);
+    sti_plain_mutex_unlock(&list_lock);
     sti_wall_child_end(child);
 }
 
@@ -701,10 +712,12 @@ static void ring_drivers(stint_wall *wall)
 
 int stint_wall_destroy(stint_wall *wall)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (wall == NULL)
         return 0;
-    if (is_left_behind(wall))
-        return EOWNERDEAD;
+    if (wall->is_parents)
+        return ENOTSUP;
     stint_pool *pool = atomic_load_explicit(&wall->pool, memory_order_acquire);
     if (sti_continuation_is_running() || (pool != NULL && sti_worker_of(pool) != NULL))
         return EDEADLK;
@@ -737,11 +750,13 @@ static void read_template_pid(stint_wall *wall)
 
 int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (wall == NULL || statistics == NULL)
         return EINVAL;
-    if (is_left_behind(wall))
-        return EOWNERDEAD;
-    sti_plain_mutex_lock(list_lock);
+    if (wall->is_parents)
+        return ENOTSUP;
+    sti_plain_mutex_lock(&list_lock);
     read_template_pid(wall);
     const stint_wall_statistics now = {
         .size = sizeof now,
@@ -754,6 +769,6 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };
-    sti_plain_mutex_unlock(list_lock);
+    sti_plain_mutex_unlock(&list_lock);
     return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_wall_statistics, template_pid), &now, sizeof now);
 }

@@ -29,7 +29,7 @@ struct stint_wall {
     size_t queue_capacity;
     unsigned flags;
     bool is_program;
-    unsigned generation; /* of the process, see pools.h */
+    bool is_parents; /* of the process that this one was forked from */
     int control;
     int lifeline;
     int guardian; /* a pidfd */
@@ -90,7 +90,9 @@ void sti_wall_end_used(struct sti_wall_driver *driver);
 void sti_wall_leave_pool(stint_wall *wall, stint_pool *pool);
 void sti_wall_free_left(stint_wall *wall);
 
-/* In the child of a fork(2). */
+/* Around a fork(2): before it, in the parent, and in the child. */
+void sti_walls_before_fork(void);
+void sti_walls_after_fork(void);
 void sti_walls_in_child(void);
 
 #endif

@@ -856,7 +856,7 @@ static int submit_once(stint_pool *pool, stint_pool *drivers, stint_wall *wall, 
     if (!sti_record_charge(sizeof(struct sti_walled), caller)) /* may not return: so nothing is kept yet */
         return ENOMEM;
     if (!sti_pool_is_open(pool) || !sti_shutdown_keep(pool))
-        return sti_pool_refusal(pool);
+        return ESHUTDOWN;
     int error = sti_pool_is_open(pool) ? make_task(pool, drivers, wall, call, options, &task) : ESHUTDOWN;
     if (error == 0) {
         task->submitted_ns = begun;
@@ -886,12 +886,14 @@ static int submit(stint_pool *pool, stint_wall *wall, const stint_wall_call *cal
 {
     stint_options room;
     stint_pool *drivers;
+    if (sti_process_is_partial())
+        return ENOTSUP;
     uint64_t begun = sti_clock_now();
     uint64_t deadline = call->wait_ns != 0 ? sti_deadline_after(call->wait_ns) : 0;
     if (pool == NULL || wall == NULL)
         return EINVAL;
-    if (wall->generation != sti_pools_generation)
-        return EOWNERDEAD;
+    if (wall->is_parents)
+        return ENOTSUP;
     int error = sti_options_take(&options, &room);
     if (error == 0)
         error = check_call(wall, call);

@@ -9,7 +9,6 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "executor/base/outer_lock.h"
 #include "executor/fork/split.h"
 #include "executor/pool/pool_state.h"
 #include "executor/task/compound.h"
@@ -27,7 +26,7 @@
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
-static pthread_mutex_t *const lock = &sti_outer_locks[STI_OUTER_WAITS].mutex;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, sti_sleeper) sleepers = LIST_HEAD_INITIALIZER(sleepers);
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
 static uint64_t looks;     /* so far */
@@ -299,7 +298,7 @@ static enum sti_verdict look(struct sti_sleeper *sleeper)
 
 void sti_deadlock_enter(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     LIST_INSERT_HEAD(&sleepers, sleeper, link);
     sleeper->is_listed = true;
     sleeper->worker->slept = sleeper;
@@ -307,26 +306,26 @@ void sti_deadlock_enter(struct sti_sleeper *sleeper)
     atomic_thread_fence(memory_order_seq_cst);
     if (all_sleep(sleeper->worker->pool))
         nudge_all_of(sleeper->worker->pool, sleeper); /* what may wake them from outside has become less */
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 /* One that is told goes off the list: one of a circle, or of those who are stuck, is enough. */
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
     if (verdict != STI_SLEEP_ON)
         take_off_list(sleeper);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
     return verdict;
 }
 
 void sti_deadlock_leave(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     take_off_list(sleeper);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 void sti_deadlock_stir(const stint_pool *pool)
@@ -334,24 +333,13 @@ void sti_deadlock_stir(const stint_pool *pool)
     atomic_thread_fence(memory_order_seq_cst);
     if (!all_sleep(pool) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
-    sti_plain_mutex_lock(lock);
+    sti_plain_mutex_lock(&lock);
     nudge_all_of(pool, NULL);
-    sti_plain_mutex_unlock(lock);
+    sti_plain_mutex_unlock(&lock);
 }
 
 void sti_deadlock_forget(void)
 {
-    sti_plain_mutex_lock(lock);
-    sti_plain_mutex_unlock(lock);
-}
-
-/* --- fork(2) ------------------------------------------------------------------------------------------------------ */
-
-/* The sleepers are the parent's; in the child the stacks on which they lie are used again. */
-STI_FORK_HANDLER void sti_deadlock_in_child(void)
-{
-    if (LIST_EMPTY(&sleepers))
-        return;
-    LIST_INIT(&sleepers);
-    atomic_store_explicit(&listed, 0, memory_order_relaxed);
+    sti_plain_mutex_lock(&lock);
+    sti_plain_mutex_unlock(&lock);
 }

@@ -91,7 +91,4 @@ void sti_deadlock_stir(const stint_pool *pool);
 /* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
 void sti_deadlock_forget(void);
 
-/* In the child of a fork(2). */
-void sti_deadlock_in_child(void);
-
 #endif

@@ -149,8 +149,6 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
-    if (sti_worker_is_left(worker))
-        return;
     uint64_t now = read_clock(worker);
     uint64_t used = since(stretch->begin, now);
     sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, since(worker->inner, used));
@@ -230,7 +228,7 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
     const struct sti_compound *compound = sti_compound_of(task);
     if (sti_task_is_resolved(task) || (compound->any && compound->count > 1) || !sti_look_enter(look))
         return;
-    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited) && !sti_worker_is_left(worker); i++) {
+    for (size_t i = 0; i < compound->count && !sti_task_is_resolved(awaited); i++) {
         sti_task *member = sti_compound_member(compound, i);
         if (sti_task_is_compound(member))
             run_members(worker, awaited, member, look);
@@ -322,19 +320,6 @@ static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_n
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
 
-static bool is_of_parent(struct sti_look *look, sti_task *task)
-{
-    (void)look;
-    return sti_task_is_left_behind(task) && !sti_task_is_resolved(task);
-}
-
-/* Nobody in this process will resolve it: before anybody sleeps. */
-static bool waits_for_parents(sti_task *task)
-{
-    struct sti_look look = { .is_it = is_of_parent, .every = true, .left_behind = true };
-    return !sti_task_none_is_left_behind() && sti_look_at(&look, task);
-}
-
 /* False: its account has its maximum, or somebody else has begun it. */
 static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
 {
@@ -350,8 +335,6 @@ static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
 static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf,
                      bool *refused)
 {
-    if (waits_for_parents(task))
-        return EOWNERDEAD;
     struct sti_sleeper sleeper = {
         .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER, .may_run = may_run && has_room(worker)
     };
@@ -360,9 +343,7 @@ static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadlin
     if (worker != NULL)
         sti_substitute_awake(worker, 1);
     *refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
-    if (sti_task_is_resolved(task))
-        return 0;
-    return worker != NULL && sti_worker_is_left(worker) ? EOWNERDEAD : error;
+    return sti_task_is_resolved(task) ? 0 : error;
 }
 
 static __attribute__((noinline)) int sleep_until_it_has(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns,
@@ -381,8 +362,6 @@ static __attribute__((noinline)) int sleep_until_it_has(struct sti_worker *worke
 /* 0: it has to be waited for. */
 static int refuse(const struct sti_worker *worker, sti_task *task)
 {
-    if (sti_task_is_left_behind(task))
-        return EOWNERDEAD;
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 

@@ -148,12 +148,9 @@ static bool holds_place(const struct sti_worker *worker)
     return worker->asleep == 0 && worker->replaced == 0;
 }
 
-/* Both do nothing in the child of a fork(2) that a task made which was run in the midst of a sleep. */
 bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return false;
     sti_fork_share_all(worker);
     const struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
@@ -170,8 +167,6 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    if (sti_pool_is_left_behind(pool))
-        return;
     lock(pool);
     worker->asleep -= depth;
     if (holds_place(worker))
@@ -254,7 +249,7 @@ void sti_substitute_stand_aside(struct sti_worker *worker)
 
 void sti_substitute_rouse(struct sti_worker *worker)
 {
-    if (worker->index < worker->pool->worker_count || sti_pool_is_left_behind(worker->pool))
+    if (worker->index < worker->pool->worker_count)
         return;
     struct sti_substitutes *substitutes = lock(worker->pool);
     struct sti_worker **link = &substitutes->retired;
@@ -376,13 +371,11 @@ bool sti_worker_has_stack(const struct sti_worker *worker, size_t size)
 
 static void find_stack(struct sti_worker *worker)
 {
-    pthread_attr_t attributes;
-    void *lowest;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    uintptr_t lowest = sti_stack_lowest();
+    if (lowest == 0)
         return;
-    if (pthread_attr_getstack(&attributes, &lowest, &worker->stack_size) == 0)
-        worker->stack = lowest;
-    pthread_attr_destroy(&attributes);
+    worker->stack = (void *)lowest;
+    worker->stack_size = sti_stack_highest() - lowest;
 }
 
 static void lend_place(void)
@@ -404,8 +397,8 @@ void sti_worker_begin(struct sti_worker *worker)
     snprintf(name, sizeof name, "%s/%u", worker->pool->name, worker->index);
     name[STI_THREAD_NAME_SIZE - 1] = '\0';
     pthread_setname_np(pthread_self(), name);
+    sti_stack_begin();
     find_stack(worker);
-    sti_stack_is_workers();
     sti_blocking_set_lender(&lender);
     sti_worker_own = worker;
 }

@@ -53,10 +53,12 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
     worker->random = index + 1;
 }
 
-STI_FORK_HANDLER void sti_worker_leave_behind(void)
+STI_FORK_HANDLER void sti_worker_in_child(void)
 {
-    if (sti_worker_own != NULL)
-        sti_worker_own = NULL;
+    if (!sti_process_is_partial())
+        return;
+    sti_worker_own = NULL;
+    sti_fork_leave_worker();
 }
 
 /* --- Finding a task ----------------------------------------------------------------------------------------------- */
@@ -111,7 +113,7 @@ static void *from_others(struct sti_worker *worker)
 
 static void drop(struct sti_worker *worker, sti_task *task)
 {
-    sti_farewell_drop(worker->pool, task, sti_outcomes_of_one(&worker->tally));
+    sti_farewell_drop(worker->pool, task);
 }
 
 /* The source's next task that nobody has claimed yet, claimed; entries of others are dropped. */
@@ -288,7 +290,7 @@ static void tell_application(const struct sti_worker *worker, stint_worker_fn *f
     if (function == NULL)
         return;
     sti_continuation_begin_callback();
-    STI_BOUNDARY_CALLBACK("callback", function, worker->pool->options.worker_data, worker->index, NULL);
+    STI_BOUNDARY_CALLBACK(function, worker->pool->options.worker_data, worker->index, NULL);
     sti_continuation_end_callback();
 }
 
@@ -316,7 +318,7 @@ void *sti_worker_main(void *argument)
     if (worker->index >= pool->worker_count)
         sti_substitute_begin(worker);
     struct found found;
-    while (!sti_pool_is_left_behind(pool) && find(worker, &found)) {
+    while (find(worker, &found)) {
         if (found.task != NULL) {
             if (pool->options.hold_near_memory_limit)
                 hold_back(pool);
@@ -333,14 +335,9 @@ void *sti_worker_main(void *argument)
         sti_subtask_collect();
     }
     sti_fork_end_thread();
-    if (!sti_pool_is_left_behind(pool)) {
-        sti_substitute_leave(worker);
-        tell_application(worker, pool->options.worker_ends);
-    }
+    sti_substitute_leave(worker);
+    tell_application(worker, pool->options.worker_ends);
     sti_worker_own = NULL;
-    if (sti_pool_is_left_behind(pool))
-        return NULL;
-
     sti_shutdown_leave(pool);
     return NULL;
 }

@@ -87,18 +87,15 @@ static inline struct sti_worker *sti_worker_of(const stint_pool *pool)
     return worker != NULL && worker->pool == pool ? worker : NULL;
 }
 
-/* A task has forked, and this is the child: there the thread is no worker, and no lock of the pool's is touched. */
-static inline bool sti_worker_is_left(const struct sti_worker *worker)
-{
-    return sti_worker_own != worker;
-}
-
 static inline const struct sti_frame *sti_worker_frame(const struct sti_worker *worker)
 {
     return atomic_load_explicit(&worker->running, memory_order_relaxed);
 }
 
 /* The functions below: by the worker's own thread. */
+
+/* In the child of a fork(2): in part of a process it is no worker. */
+void sti_worker_in_child(void);
 
 /* For who steals: the pool's other workers, once each, beginning anywhere. */
 struct sti_victims {

@@ -72,8 +72,7 @@ STINT_API int stint_account_create(stint_account *parent, const stint_account_li
  * 0; EINVAL and E2BIG: as stint_account_create, and where an argument is NULL (nothing was changed). Any thread. */
 STINT_API int stint_account_set_limits(stint_account *account, const stint_account_limits *limits);
 
-/* Read the ledger while it changes: each number is right by itself, at some moment during the call. In the child of a
- * fork(2) the running tasks of the parent are left out.
+/* Read the ledger while it changes: each number is right by itself, at some moment during the call.
  *
  * 0; EINVAL: an argument is NULL, or *usage has no size. Any thread. */
 STINT_API int stint_account_read(const stint_account *account, stint_account_usage *usage);

@@ -21,7 +21,7 @@ STINT_BEGIN_DECLS
  * account has its maximum of waiting tasks, it waits for a slot. *future is NULL after any error.
  *
  * 0; EINVAL: pool, fn or future is NULL, start_ns is 0, or the options are none that stint_submit takes; E2BIG,
- * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit; EAGAIN: the thread that watches the time could not be
+ * ENOTSUP, ESHUTDOWN, ENOMEM: as stint_submit; EAGAIN: the thread that watches the time could not be
  * started. Any thread. */
 STINT_API int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                               uint64_t start_ns, stint_future **future);
@@ -54,7 +54,7 @@ typedef int stint_next_fn(const stint_outcome *outcome, void *arg, void **value)
  * the language E and Java's CompletableFuture are chained like this.
  *
  * 0; EINVAL: an argument other than arg and options is NULL, or the options are none that stint_submit takes; E2BIG,
- * ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread, also in callbacks. */
+ * ENOTSUP, ESHUTDOWN, ENOMEM: as stint_submit. Any thread, also in callbacks. */
 STINT_API int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_fn *fn, void *arg,
                                        const stint_options *options, stint_future **next);
 

@@ -49,9 +49,7 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  *
  * The function's own code, which concerns nobody but the caller; EINVAL: subtask is NULL, was joined before, or is not
  * one of this thread's forks; ECANCELED: the task is being interrupted, and the subtask did not come to its end (seen
- * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it;
- * EOWNERDEAD: a worker took it, and this process was forked since, by another subtask that was run in this call.
- * An exception of C++ that the subtask threw leaves from here (exception.h).
+ * only where the interrupt has to wait, and in STINT_FAIL); ENOMEM, EAGAIN: a worker took it, and could not start it.
  *
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked
  * before it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED,
@@ -60,7 +58,7 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
 static inline int stint_join(stint_subtask *subtask, void **value);
 
 /* Drop a fork that has not been joined: if no worker has taken it, it is not run; otherwise wait for its end. What it
- * returned, or threw, is forgotten. For leaving a frame by another way than the join. Does nothing for NULL, and for a
+ * returned is forgotten. For leaving a frame by another way than the join. Does nothing for NULL, and for a
  * fork that was joined or dropped. No sample point. On the thread that forked. */
 STINT_API void stint_fork_drop(stint_subtask *subtask);
 

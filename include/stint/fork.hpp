@@ -10,6 +10,8 @@
 #ifndef STINT_FORK_HPP
 #define STINT_FORK_HPP
 
+#include <cerrno>
+#include <exception>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -43,7 +45,10 @@ template <class F> class [[nodiscard]] Fork
      * not come to its end; ECANCELED: the task is being interrupted. */
     result join()
     {
-        detail::check(stint_join(&subtask_, nullptr), "stint_join");
+        int error = stint_join(&subtask_, nullptr);
+        if (thrown_ != nullptr)
+            std::rethrow_exception(std::move(thrown_));
+        detail::check(error, "stint_join");
         if constexpr (!std::is_void_v<result>)
             return std::move(*value_);
     }
@@ -55,15 +60,22 @@ template <class F> class [[nodiscard]] Fork
     static int call(void *fork, void **)
     {
         auto *self = static_cast<Fork *>(fork);
-        if constexpr (std::is_void_v<result>)
-            self->function_();
-        else
-            self->value_.emplace(self->function_());
-        return 0;
+        try {
+            if constexpr (std::is_void_v<result>)
+                self->function_();
+            else
+                self->value_.emplace(self->function_());
+            return 0;
+        } catch (...) {
+            detail::let_unwinds_pass();
+            self->thrown_ = std::current_exception();
+            return ECANCELED;
+        }
     }
 
     F function_;
     std::optional<std::conditional_t<std::is_void_v<result>, nothing, result>> value_;
+    std::exception_ptr thrown_;
     stint_subtask subtask_;
 };
 

@@ -32,12 +32,9 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  *   time-out: then one of them is told, some ten milliseconds after the last has fallen asleep. Also in a callback,
  *   where the future has not resolved.
  * ECANCELED: the calling task, in STINT_FAIL, is to stop.
- * EOWNERDEAD: the future has not resolved, and this process was forked from that of its pool, or of the pool of one
- *   that has to resolve before.
  * EAGAIN: every thread of the pool waits, no substitute is left, nobody has begun the awaited task, and an eighth of
- * this
- *   thread's stack is all that is left; or the awaited task was delayed (delayed.h), and there is no slot for it in the
- *   queue. Try again later.
+ *   this thread's stack is all that is left; or the awaited task was delayed (delayed.h), and there is no slot for it
+ *   in the queue. Try again later.
  * Any thread. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
@@ -67,7 +64,7 @@ typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcom
  *
  * What it may do: all that does not block. It should be short, as its thread does nothing else meanwhile: submit a
  * longer piece of work as a task. In it, a wait for a future that has not resolved, and a shutdown or destruction of
- * any pool, return EDEADLK. It must return (exception.h says what becomes of one that does not).
+ * any pool, return EDEADLK. It must return (stint.h).
  *
  * 0; EINVAL: future or callback is NULL; ENOMEM (callback will not be called). Any thread. */
 STINT_API int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg);
@@ -91,8 +88,8 @@ STINT_API int stint_future_add_continuation(stint_future *future, stint_continua
  * outlives the loop takes the callback on the latter back at the end of each turn. After C++'s stop_callback, whose
  * destructor also waits; this never does.
  *
- * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned, or a
- * thread was in it that fork(2) has left behind; EINVAL: an argument is NULL, or the record was last given for another
+ * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned;
+ * EINVAL: an argument is NULL, or the record was last given for another
  * future. Any thread, also in callbacks. */
 STINT_API int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation);
 

@@ -85,7 +85,7 @@ template <class T = void> class [[nodiscard]] Future
         return detail::wait_for(future_, time);
     }
     /* Have callback(outcome) called, with a const stint_outcome &, when the task has ended: stint_future_then says
-     * where, and what it may do. It is moved, or copied; of what it throws see stint/exception.h. It does not touch the
+     * where, and what it may do. It is moved, or copied, and must not throw. It does not touch the
      * value, which is get()'s. Given in a task, it outlives that, but not what its captures own: that is the task's. */
     template <class F> void then(F &&callback) const
     {

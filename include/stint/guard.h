@@ -5,12 +5,13 @@
  * asynchronous interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
  *
  * Any thread. All of these concern its innermost scope; outside a scope they work too, and nothing interrupts them. A
- * release runs masked, may allocate within the scope's grace, and must return. Where it was the stack that has come to
- * its end, it has 320 KiB of stack on a worker, and less on small threads of the program's own (docs/escapes.md).
+ * release runs masked, may allocate within the scope's grace, and must return. Where it was a signal or the end
+ * of a worker's stack that stopped the task, it has some 50 KiB of stack on a worker (docs/escapes.md).
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
- * (stint_malloc_is_overridden); pthread_exit and pthread_cancel run those of the scopes that the thread is in. The
- * guards of a frame that is left in any other way are dropped. A task that returns with a guard that it has not popped
+ * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD
+ * in code compiled with -fexceptions, a stint::Guard. The guards of a frame that is left in any other way are
+ * dropped. A task that returns with a guard that it has not popped
  * has failed, with EINVAL; that guard is not run, as its frame is gone.
  *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its

@@ -64,8 +64,8 @@ class [[nodiscard]] Blocking
     Blocking &operator=(const Blocking &) = delete;
 };
 
-/* Calls release() once: at the end of its block, or when the task is interrupted, in STINT_JUMP too. What release
- * throws is reported (stint/exception.h) and forgotten. stint::Guard closes([&] { close(descriptor); }); */
+/* Calls release() once: at the end of its block, or when the task is interrupted, in STINT_JUMP too. release
+ * must not throw. stint::Guard closes([&] { close(descriptor); }); */
 template <class F> class [[nodiscard]] Guard
 {
   public:

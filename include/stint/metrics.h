@@ -16,8 +16,7 @@ STINT_BEGIN_DECLS
  *
  * Each number is right by itself, at some moment during the call, and no counter ever shrinks while what it is labelled
  * by lives. A task is counted when it has ended, before its future is ready; by stint_run, before that returns. Pools
- * that are being made or destroyed meanwhile may be left out. In the child of a fork(2) the pools of the parent are
- * left out, and what the process has counted goes on from where it was.
+ * that are being made or destroyed meanwhile may be left out.
  *
  * The first 255 names of accounts get labels of their own, each for all accounts of that name, one after the other.
  * What has another name, or none, is counted with the account that it lies in, and if it lies in none, as "other". Of

@@ -20,10 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-#ifdef __GLIBCXX__
-#include <cxxabi.h>
-#endif
-
+#include <stint/detail/exception.h>
 #include <stint/interrupt.h>
 #include <stint/options.hpp>
 #include <stint/task.h>
@@ -87,7 +84,7 @@ class failure : public std::runtime_error
     {
         return outcome_.reason;
     }
-    /* STINT_REASON_FAILED: of a std::system_error the code, of std::bad_alloc ENOMEM, of any other exception -1. For
+    /* STINT_REASON_EXCEPTION: of a std::system_error the code, of std::bad_alloc ENOMEM, of any other exception -1. For
      * the other reasons as in stint_outcome. */
     int code() const noexcept
     {
@@ -131,8 +128,45 @@ class cancelled : public failure
 namespace detail
 {
 
-/* A task's record outside of its memory: its message, and room for its value. What the value owns is in the task's
- * memory and is committed with it. */
+/* First of all in a catch (...) block: interrupts and the end of the thread, which are no exceptions of C++, go on. */
+inline void let_unwinds_pass()
+{
+    if (std::current_exception() == nullptr)
+        throw;
+}
+
+/* What an exception says; an outcome has room for the beginning only. */
+struct thrown_message {
+    char text[256] = "";
+
+    int take(int code, const char *what) noexcept
+    {
+        std::strncpy(text, what, sizeof text - 1);
+        return stint_fail_thrown_(code != 0 ? code : -1, text);
+    }
+};
+
+/* In a catch (...) block of a task's function, which is to return what this returns. */
+inline int fail_thrown(thrown_message &message)
+{
+    let_unwinds_pass();
+    try {
+        throw;
+    } catch (const failure &caught) {
+        return message.take(caught.code(), caught.what());
+    } catch (const std::system_error &caught) {
+        return message.take(caught.code().value(), caught.what());
+    } catch (const std::bad_alloc &caught) {
+        return message.take(ENOMEM, caught.what());
+    } catch (const std::exception &caught) {
+        return message.take(-1, caught.what());
+    } catch (...) {
+        return message.take(-1, "an exception that is no std::exception");
+    }
+}
+
+/* A task's record outside of its memory: what it threw says, and room for its value. What the value owns is in the
+ * task's memory and is committed with it. */
 class record_base
 {
   public:
@@ -141,9 +175,10 @@ class record_base
     record_base &operator=(const record_base &) = delete;
     virtual ~record_base() = default;
 
+    /* Empty, if it has thrown nothing here. */
     const char *message() const noexcept
     {
-        return message_;
+        return message_.text;
     }
 
     /* The stint_fn. The callable moves into the task, so that all that it may change there lives and dies there. No
@@ -194,30 +229,12 @@ class record_base
                 return 0;
             drop(); /* it is too late: what it owns besides memory would be lost */
             return ECANCELED;
-#ifdef __GLIBCXX__
-        } catch (abi::__forced_unwind &) {
-            throw;
-#endif
-        } catch (const failure &caught) {
-            return note(caught.what(), caught.code());
-        } catch (const std::system_error &caught) {
-            return note(caught.what(), caught.code().value());
-        } catch (const std::bad_alloc &caught) {
-            return note(caught.what(), ENOMEM);
-        } catch (const std::exception &caught) {
-            return note(caught.what(), -1);
         } catch (...) {
-            return note("an exception that is no std::exception", -1);
+            return fail_thrown(message_);
         }
     }
 
-    int note(const char *message, int code) noexcept
-    {
-        std::strncpy(message_, message, sizeof message_ - 1);
-        return code != 0 ? code : -1;
-    }
-
-    char message_[256] = "";
+    thrown_message message_;
 };
 
 /* T is what the task returns: a value, a reference or void. */
@@ -430,7 +447,8 @@ template <class T> class Outcome
     {
         raw_.payload = nullptr; /* the future's, which may be gone */
         if (raw.status != STINT_OK) {
-            message_ = raw.reason == STINT_REASON_FAILED ? record.message() : raw.message;
+            message_ =
+                raw.reason == STINT_REASON_EXCEPTION && *record.message() != '\0' ? record.message() : raw.message;
         } else if constexpr (std::is_void_v<T>) {
             value_.emplace();
         } else if constexpr (std::is_reference_v<T>) {

@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -24,18 +26,58 @@
 namespace stint
 {
 
+namespace detail
+{
+
+/* What is thrown by functions that several threads call at once, for the one that waits for all of them. */
+class first_thrown
+{
+  public:
+    /* 0; ECANCELED: it has thrown, or is not called because another one has. */
+    template <class F> int call(F &&function)
+    {
+        if (any_.load(std::memory_order_relaxed))
+            return ECANCELED;
+        try {
+            function();
+            return 0;
+        } catch (...) {
+            let_unwinds_pass();
+            if (!any_.exchange(true, std::memory_order_relaxed))
+                thrown_ = std::current_exception();
+            return ECANCELED;
+        }
+    }
+    /* When all of them have ended, which came to this error. */
+    void check(int error, const char *what)
+    {
+        if (thrown_ != nullptr)
+            std::rethrow_exception(std::move(thrown_));
+        detail::check(error, what);
+    }
+
+  private:
+    std::atomic<bool> any_{ false };
+    std::exception_ptr thrown_;
+};
+
+} // namespace detail
+
 /* Call function(begin, end) for pieces that together are the range. */
 template <class F> void for_ranges(std::size_t begin, std::size_t end, F &&function, std::size_t grain = 0)
 {
-    using Function = std::remove_reference_t<F>;
-    detail::check(stint_for(
-                      begin, end, grain,
-                      [](std::size_t from, std::size_t to, void *called) {
-                          (*static_cast<Function *>(called))(from, to);
-                          return 0;
-                      },
-                      const_cast<std::remove_const_t<Function> *>(std::addressof(function))),
-                  "stint_for");
+    struct State {
+        std::remove_reference_t<F> &function;
+        detail::first_thrown thrown{};
+    } state{ function };
+    int error = stint_for(
+        begin, end, grain,
+        [](std::size_t from, std::size_t to, void *argument) {
+            auto *here = static_cast<State *>(argument);
+            return here->thrown.call([&] { here->function(from, to); });
+        },
+        &state);
+    state.thrown.check(error, "stint_for");
 }
 
 /* Call function(i) for each index of the range, once. */
@@ -100,21 +142,24 @@ template <class T, class Accumulate, class Combine>
         detail::accumulators<T> all;
         std::remove_reference_t<Accumulate> &accumulate;
         std::remove_reference_t<Combine> &combine;
+        detail::first_thrown thrown{};
     } state{ detail::accumulators<T>(neutral), accumulate, combine };
     stint_reduction reduction = {};
     reduction.size = sizeof(void *);
     reduction.accumulate = [](std::size_t from, std::size_t to, void *place, void *argument) {
         auto *here = static_cast<State *>(argument);
-        here->accumulate(here->all.at(place), from, to);
-        return 0;
+        return here->thrown.call([&] { here->accumulate(here->all.at(place), from, to); });
     };
     reduction.combine = [](void *place, const void *behind, void *argument) {
         auto *here = static_cast<State *>(argument);
-        T &value = here->all.at(place);
-        here->combine(value, std::move(here->all.at(const_cast<void *>(behind))));
+        here->thrown.call([&] {
+            T &value = here->all.at(place);
+            here->combine(value, std::move(here->all.at(const_cast<void *>(behind))));
+        });
     };
     void *result = nullptr;
-    detail::check(stint_reduce(begin, end, grain, &reduction, &state, &result), "stint_reduce");
+    int error = stint_reduce(begin, end, grain, &reduction, &state, &result);
+    state.thrown.check(error, "stint_reduce");
     return std::move(state.all.at(&result));
 }
 
@@ -138,23 +183,28 @@ template <class Iterator, class Less> void sort_by_forks(Iterator first, Iterato
 
 } // namespace detail
 
-/* Sort the elements from first to last, stably. less is called by several threads at once. Elements that can be copied
- * byte by byte, and lie one behind the other in memory, are sorted by stint_sort. */
+/* Sort the elements from first to last, stably. less is called by several threads at once; where it throws, the
+ * elements are in some order. Elements that can be copied byte by byte, and lie one behind the other in memory, are
+ * sorted by stint_sort. */
 template <class Iterator, class Less = std::less<>> void sort(Iterator first, Iterator last, Less less = Less())
 {
     using Element = typename std::iterator_traits<Iterator>::value_type;
     if constexpr (std::is_pointer_v<Iterator> && std::is_trivially_copyable_v<Element>) {
-        detail::check(stint_sort(
-                          first, static_cast<std::size_t>(last - first), sizeof(Element),
-                          [](const void *a, const void *b, void *called) {
-                              /* Equal elements keep their order: more need not be known. */
-                              return (*static_cast<Less *>(called))(*static_cast<const Element *>(b),
-                                                                    *static_cast<const Element *>(a))
-                                         ? 1
-                                         : 0;
-                          },
-                          &less),
-                      "stint_sort");
+        struct State {
+            Less &less;
+            detail::first_thrown thrown{};
+        } state{ less };
+        int error = stint_sort(
+            first, static_cast<std::size_t>(last - first), sizeof(Element),
+            [](const void *a, const void *b, void *argument) {
+                auto *here = static_cast<State *>(argument);
+                bool behind = false; /* equal elements keep their order: more need not be known */
+                here->thrown.call(
+                    [&] { behind = here->less(*static_cast<const Element *>(b), *static_cast<const Element *>(a)); });
+                return behind ? 1 : 0;
+            },
+            &state);
+        state.thrown.check(error, "stint_sort");
     } else {
         detail::sort_by_forks(first, last, less);
     }

@@ -79,8 +79,8 @@ typedef struct stint_pool_options {
 
     /* Bytes of stack of each worker and each substitute; 0: the system's default (ulimit -s as a rule). Rounded up to
      * whole pages. EINVAL: less than 64 KiB, or than what the system has for its least (PTHREAD_STACK_MIN). A task that
-     * uses up what its frames leave of it ends with STINT_REASON_STACK (task.h); below it lie 256 KiB and a guard of 1
-     * MiB that take up addresses only. */
+     * uses up what its frames leave of it ends with STINT_REASON_STACK, where it may be left (task.h); below it lie 128
+     * KiB that take up addresses only. */
     size_t stack_size;
 } stint_pool_options;
 
@@ -121,7 +121,6 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
  * EDQUOT: the account, or one above it, has its maximum of waiting tasks (nothing was queued).
  * ESHUTDOWN: the pool is being shut down.
  * ENOMEM.
- * EOWNERDEAD: this process was forked from the pool's.
  * Any thread, also in tasks and callbacks. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
@@ -157,7 +156,6 @@ typedef enum stint_shutdown {
  * ETIMEDOUT: workers are still running, and the shutdown goes on.
  * ECANCELED: the shutdown goes on, but the calling task, in STINT_FAIL, is to stop (in the other modes its interrupt is
  *   delivered here).
- * EOWNERDEAD: this process was forked from the pool's.
  * Any thread that is not one of the pool's. */
 STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_ns);
 
@@ -165,8 +163,7 @@ STINT_API int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t
  * until they are released. No other call on the pool may be under way or follow.
  *
  * 0, also for NULL; EDEADLK: called in a task of this pool, or in a callback (nothing was done); ECANCELED: as
- * stint_pool_shutdown (the pool is not freed); EOWNERDEAD: this process was forked from the pool's (nothing was done,
- * and nothing has to be). Any thread that is not one of the pool's. */
+ * stint_pool_shutdown (the pool is not freed). Any thread that is not one of the pool's. */
 STINT_API int stint_pool_destroy(stint_pool *pool);
 
 /* The same, but wait for the workers no longer than timeout_ns nanoseconds. If tasks still run then, which nothing has
@@ -176,7 +173,7 @@ STINT_API int stint_pool_destroy(stint_pool *pool);
  * NULL) is how many workers still run a task.
  *
  * 0, also for NULL: all have ended, and the pool is freed; ETIMEDOUT: it is left to them, and no call on it may follow;
- * EDEADLK, ECANCELED and EOWNERDEAD: as stint_pool_destroy. Any thread that is not one of the pool's. */
+ * EDEADLK and ECANCELED: as stint_pool_destroy. Any thread that is not one of the pool's. */
 STINT_API int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left);
 
 /* How many workers the pool has; 0 for NULL. Any thread. */

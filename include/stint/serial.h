@@ -26,7 +26,7 @@ STINT_API int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_se
  * been destroyed.
  *
  * 0; EINVAL: serial, fn or future is NULL, or the options are none that stint_submit takes; EAGAIN: max_waiting tasks
- * wait already; E2BIG, ENOTSUP, ESHUTDOWN, ENOMEM, EOWNERDEAD: as stint_submit. Any thread. */
+ * wait already; E2BIG, ENOTSUP, ESHUTDOWN, ENOMEM: as stint_submit. Any thread. */
 STINT_API int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const stint_options *options,
                                   stint_future **future);
 

@@ -56,8 +56,7 @@ typedef struct stint_worker_statistics {
 /* Read the numbers of a pool, or of its worker number index (substitutes come after the pool's own). Each number is
  * right by itself, at some moment during the call. A task that started is counted before its future is ready.
  *
- * 0; EINVAL: an argument is NULL, *statistics has no size, or there is no such worker; EOWNERDEAD: this process was
- * forked from the pool's. Any thread. */
+ * 0; EINVAL: an argument is NULL, *statistics has no size, or there is no such worker. Any thread. */
 STINT_API int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics);
 STINT_API int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics);
 

@@ -30,10 +30,28 @@
  * of Linux's clone3 and openat2. Structs without a size stay as they are, but that what a callback is given may have
  * more at its end. In C++, compile all that uses the classes of stint.hpp with the same version.
  *
+ * A function that is given to the library returns, unless an interrupt leaves it. An exception that comes to the
+ * library ends the program by std::terminate, as one out of the function of a std::thread does; stint.hpp catches what
+ * C++ tasks throw. The end of the thread (pthread_exit, pthread_cancel) passes a stint_run, which is rolled back, and
+ * the release of a guard; in a task of a pool and in any other callback it ends the program, as an exception does
+ * (without a C++ runtime by abort()), and so does a longjmp out of a callback. But a pthread_cancel waits until such a
+ * callback has returned. Of a longjmp out of a task see stint_run.
+ *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
  * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
  * mistake. Each function says from which threads it may be called; none may be called from a signal handler, but for
- * those that say so. What the library makes for a task's calls (futures, tokens, groups, ...) lies in the process's
+ * those that say so.
+ *
+ * fork(2). The child of a process with one thread is a whole process, with its open scopes as they were; a profile and
+ * a trace have ended there, and a wall is the parent's. Threads of the library's own count: a pool's workers, and the
+ * one that a first deadline, hook, preemptible task, profile or trace starts. The child of a process with several
+ * threads is a part of one, of which nothing can be used until it calls execve: each function that returns an error
+ * says ENOTSUP, the others do nothing. There malloc is libc's own, free leaves a block from before the fork as it is,
+ * and realloc copies it. A task that has forked is in no scope there: stint_run returns ENOTSUP when its function
+ * returns; the thread of any other function that this library has called ends when that returns. For code that needs
+ * processes there is the wall (wall.h), which is made before threads are.
+ *
+ * What the library makes for a task's calls (futures, tokens, groups, ...) lies in the process's
  * memory and outlives the task, but counts for its allocation limit: so ENOMEM may also mean that there is none left of
  * that, and the call is a sample point. */
 #ifndef STINT_STINT_H
@@ -45,7 +63,6 @@
 #include <stint/completions.h>
 #include <stint/context.h>
 #include <stint/delayed.h>
-#include <stint/exception.h>
 #include <stint/fork.h>
 #include <stint/fork_typed.h>
 #include <stint/future.h>

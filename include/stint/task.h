@@ -171,21 +171,21 @@ typedef enum stint_reason {
     STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
-    STINT_REASON_EXCEPTION,           /* the function threw (exception.h): STINT_ERROR */
-    STINT_REASON_STACK,               /* it had used up the stack of its thread (below): STINT_ERROR */
+    STINT_REASON_EXCEPTION,           /* a C++ function threw (stint.hpp): STINT_ERROR */
+    STINT_REASON_STACK,               /* it had used up the stack of its worker (below): STINT_ERROR */
     STINT_REASON_CRASH,               /* walled (wall.h): its process was ended by a fault or an abort: STINT_ERROR */
     STINT_REASON_EXIT,                /* walled: its code ended its process by exit: STINT_ERROR */
     STINT_REASON_KILLED,              /* walled: somebody else, such as the kernel, killed its process: STINT_ERROR */
     STINT_REASON_BROKEN,              /* walled: its process has said what cannot be true: STINT_ERROR */
 } stint_reason;
 
-/* The stack. A task that uses up what there is of its thread's stack ends like one that passes a limit of its budget,
- * instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible task do,
- * or else at the next place that they allow, for which there is a reserve. If it uses that up too (masked, or with a
- * lock held, or inside a library that may not be left), the program's own handler of SIGSEGV gets the fault; so it does
- * with all other faults. Of nested scopes the innermost one ends that began above the middle of the stack.
- * docs/escapes.md tells all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of
- * HotSpot's stacks. */
+/* The stack. A task of a pool that uses up what there is of its worker's stack ends like one that passes a limit of its
+ * budget, instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible
+ * task do, or else at the next sample point, for which there are 64 KiB more. If it uses those up too and still may not
+ * be left (masked, or with a lock held, or inside a library that is not left), the fault is the program's, as all other
+ * faults are, and as the end of any other thread's stack is. Of nested scopes the innermost one ends that began above
+ * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/escapes.md tells
+ * all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks. */
 
 /* Threads. A thread that a task starts, by itself or by a library, is not the task's. What the thread allocates is the
  * process's: it is charged to nobody, stays when the task is rolled back, and no interrupt comes to the thread; nobody
@@ -219,8 +219,8 @@ typedef struct stint_outcome {
 
     /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes and the
      * stack ENOMEM; for the account and the tracker EDQUOT; for a deadline, before or after the start, and for
-     * processor time ETIMEDOUT; for an exception ENOMEM if it is std::bad_alloc, and -1 if not; of a walled task for a
-     * crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
+     * processor time ETIMEDOUT; for an exception the code of a std::system_error, ENOMEM if it is std::bad_alloc, and
+     * otherwise -1; of a walled task for a crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */
@@ -243,13 +243,14 @@ typedef struct stint_outcome {
  * than what they have left, and its memory is committed into the scope around it. When a scope around it is
  * interrupted, this one ends with it and, in STINT_JUMP, the call does not return. The end is a sample point.
  *
- * The function must leave by returning or, in C++, by an exception, and must have ended what it began (guards, hooks,
- * masks, stint_keep_begin, forks): otherwise it has failed, with EINVAL.
+ * The function must leave by returning (stint.h), and must have ended what it began (guards, hooks, masks,
+ * stint_keep_begin, forks): otherwise it has failed, with EINVAL.
  *
- * When a longjmp or setcontext leaves it, or the thread ends in it (pthread_exit, pthread_cancel), it is rolled back,
- * its guards run, and *outcome is not filled; a longjmp does so only where the library overrides it
- * (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be left like that: it fails,
- * with EINVAL, and the worker goes on. But do not jump to a landing on another thread's stack, which cannot be told
+ * When a longjmp or setcontext leaves it, it is rolled back, its guards run, and *outcome is not filled; but only where
+ * the library overrides it (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be
+ * left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in it (pthread_exit,
+ * pthread_cancel), it is rolled back as well, but of its guards only those run whose frames are unwound (guard.h). Do
+ * not jump to a landing on another thread's stack, which cannot be told
  * from a switch of stacks (docs/debugging.md).
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
@@ -257,7 +258,7 @@ typedef struct stint_outcome {
  * EINVAL: fn or outcome is NULL, or on_interrupt, priority, report or flags is no known value, or sample_rate
  *   is not from 0 to 1, or the options have no size, as they were made without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
- * ENOMEM: there is no memory for this thread's record, or what is left of its stack is too little.
+ * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
  *   that the loader found is not one that this library was compiled for (stint_backend_version).
  * EAGAIN: the thread that watches preemptible tasks could not be started.
@@ -271,9 +272,9 @@ STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, s
  *     return stint_fail(EBADMSG, text, strlen(text) + 1);
  *
  * size bytes from payload are copied into memory of the process's, and are in the outcome if the task ends with
- * STINT_REASON_FAILED; a later call replaces the copy. They are charged to the task, the innermost scope of the calling
- * thread; in a subtask on another thread, and outside a scope, nothing is copied. payload may be NULL when size is 0:
- * then an earlier copy is dropped.
+ * STINT_REASON_FAILED or STINT_REASON_EXCEPTION; a later call replaces the copy. They are charged to the task, the
+ * innermost scope of the calling thread; in a subtask on another thread, and outside a scope, nothing is copied.
+ * payload may be NULL when size is 0: then an earlier copy is dropped.
  *
  * Returns error, whatever becomes of the copy: if there is no memory for it, or the budget does not allow it, the
  * outcome has no payload. Any thread. */

@@ -40,8 +40,8 @@ typedef bool stint_visit_fn(const stint_task_view *view, void *arg);
  *
  * In a task, an interrupt that comes meanwhile waits until this returns.
  *
- * 0, also when visit has said false; EINVAL: pool or visit is NULL; ENOMEM (visit was not called); EOWNERDEAD: this
- * process was forked from the pool's. Any thread, in tasks too. */
+ * 0, also when visit has said false; EINVAL: pool or visit is NULL; ENOMEM (visit was not called). Any thread, in tasks
+ * too. */
 STINT_API int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg);
 
 /* What on_overdue is told about an overdue task (stint_pool_options.on_overdue). */

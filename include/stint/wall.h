@@ -199,7 +199,7 @@ STINT_API int stint_wall_create(const stint_wall_options *options, stint_wall **
 /* End all that the wall has started: queued tasks resolve as Cancelled (STINT_REASON_SHUTDOWN), running ones are killed
  * and resolve so too. When it returns, no process of the wall is left, and all callbacks of its tasks have returned.
  *
- * 0, also for NULL; EDEADLK: called in a callback, or in a task of the wall; EOWNERDEAD: this process was forked from
+ * 0, also for NULL; EDEADLK: called in a callback, or in a task of the wall; ENOTSUP: this process was forked from
  * the wall's (nothing has to be done). No other call on the wall may be under way or follow. Any thread. */
 STINT_API int stint_wall_destroy(stint_wall *wall);
 
@@ -228,7 +228,7 @@ STINT_API int stint_wall_destroy(stint_wall *wall);
  * not freed with its future, as no task's value is.
  *
  * As stint_submit. EINVAL: also when wall is NULL, or input is with a size above 0, or fn lies in no module that was
- * loaded when the wall was made, or the wall has a program. EMSGSIZE: size is above the wall's input_limit. EOWNERDEAD:
+ * loaded when the wall was made, or the wall has a program. EMSGSIZE: size is above the wall's input_limit. ENOTSUP:
  * this process was forked from the wall's. Any thread, also in tasks and callbacks. */
 STINT_API int stint_submit_walled(stint_pool *pool, stint_wall *wall, stint_wall_fn *fn, const void *input, size_t size,
                                   const stint_options *options, stint_future **future);
@@ -290,7 +290,7 @@ typedef struct stint_wall_statistics {
 
 #define STINT_WALL_STATISTICS_INIT STINT_SIZED_INIT_(stint_wall_statistics)
 
-/* 0; EINVAL: an argument is NULL, or *statistics has no size; EOWNERDEAD: this process was forked from the wall's. Any
+/* 0; EINVAL: an argument is NULL, or *statistics has no size; ENOTSUP: this process was forked from the wall's. Any
  * thread. */
 STINT_API int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics);
 

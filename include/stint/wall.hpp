@@ -7,8 +7,9 @@
  *     auto future = wall.submit(pool, parse, std::move(document), stint::Options().memory(64 << 20));
  *     stint::WallReply reply = future.get();
  *
- * where parse is a stint_wall_fn, or a lambda that captures nothing. It runs in the child, and may throw: then get()
- * throws stint::error with the message, STINT_MESSAGE_SIZE - 1 bytes of it, and STINT_REASON_EXCEPTION. */
+ * where parse is a stint_wall_fn, or a lambda that captures nothing. It runs in the child. A lambda may throw: then
+ * get() throws stint::error with the message, STINT_MESSAGE_SIZE - 1 bytes of it, and STINT_REASON_EXCEPTION. A
+ * stint_wall_fn that throws ends its process: STINT_REASON_CRASH. */
 #ifndef STINT_WALL_HPP
 #define STINT_WALL_HPP
 
@@ -170,6 +171,24 @@ class WallInput
     std::shared_ptr<const void> moved_;
 };
 
+namespace detail
+{
+
+/* The stint_wall_fn of a lambda. It captures nothing, so it needs no object, and there is none in the child. */
+template <class F> int enter_walled(const void *input, std::size_t size, stint_reply *reply)
+{
+    static_assert(std::is_empty_v<F>, "a lambda that captures nothing");
+    alignas(F) unsigned char nothing[sizeof(F)] = {};
+    thrown_message message;
+    try {
+        return (*std::launder(reinterpret_cast<const F *>(nothing)))(input, size, reply);
+    } catch (...) {
+        return fail_thrown(message);
+    }
+}
+
+} // namespace detail
+
 /* What a walled task is: a function of this program, or the name of one that the wall's program serves, with its input
  * and what else goes to the child. */
 class WallCall
@@ -180,8 +199,7 @@ class WallCall
         call_.fn = function;
     }
     template <class F, class = std::enable_if_t<std::is_convertible_v<F, stint_wall_fn *> && std::is_class_v<F>>>
-    WallCall(F function, WallInput input = WallInput())
-        : WallCall(static_cast<stint_wall_fn *>(function), std::move(input))
+    WallCall(F, WallInput input = WallInput()) : WallCall(detail::enter_walled<F>, std::move(input))
     {
     }
     /* The name is not copied: it must live until the task is submitted. */

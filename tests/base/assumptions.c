@@ -34,8 +34,6 @@ void __real_mi_option_set(mi_option_t option, long value);
 void __wrap_mi_option_set(mi_option_t option, long value);
 bool __real_mi_theap_visit_blocks(const mi_theap_t *theap, bool blocks, mi_block_visit_fun *visit, void *arg);
 bool __wrap_mi_theap_visit_blocks(const mi_theap_t *theap, bool blocks, mi_block_visit_fun *visit, void *arg);
-bool __real_mi_heap_visit_blocks(mi_heap_t *heap, bool blocks, mi_block_visit_fun *visit, void *arg);
-bool __wrap_mi_heap_visit_blocks(mi_heap_t *heap, bool blocks, mi_block_visit_fun *visit, void *arg);
 bool __real_mi_heap_stats_get(mi_heap_t *heap, mi_stats_t *stats);
 bool __wrap_mi_heap_stats_get(mi_heap_t *heap, mi_stats_t *stats);
 size_t __real_mi_usable_size(const void *block);
@@ -48,8 +46,6 @@ uintptr_t __real_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
 uintptr_t __wrap_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
 void __real_sti_way_leave(uintptr_t target, const sigset_t *mask);
 void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask);
-int __real_sti_mutex_owner(const pthread_mutex_t *mutex);
-int __wrap_sti_mutex_owner(const pthread_mutex_t *mutex);
 
 void __wrap_mi_option_set(mi_option_t option, long value)
 {
@@ -74,17 +70,9 @@ static bool visit_all_but_one(const mi_heap_t *heap, const mi_heap_area_t *area,
 bool __wrap_mi_theap_visit_blocks(const mi_theap_t *theap, bool blocks, mi_block_visit_fun *visit, void *arg)
 {
     struct visit some = { .visit = visit, .arg = arg, .blocks = blocks };
-    if (!is_otherwise("walk of a part"))
+    if (!is_otherwise(blocks ? "walk of blocks" : "walk of pages"))
         return __real_mi_theap_visit_blocks(theap, blocks, visit, arg);
     return __real_mi_theap_visit_blocks(theap, blocks, visit_all_but_one, &some);
-}
-
-bool __wrap_mi_heap_visit_blocks(mi_heap_t *heap, bool blocks, mi_block_visit_fun *visit, void *arg)
-{
-    struct visit some = { .visit = visit, .arg = arg, .blocks = blocks };
-    if (!is_otherwise(blocks ? "walk of blocks" : "walk of pages"))
-        return __real_mi_heap_visit_blocks(heap, blocks, visit, arg);
-    return __real_mi_heap_visit_blocks(heap, blocks, visit_all_but_one, &some);
 }
 
 bool __wrap_mi_heap_stats_get(mi_heap_t *heap, mi_stats_t *stats)
@@ -124,11 +112,6 @@ void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask)
     __real_sti_way_leave(target, mask);
 }
 
-int __wrap_sti_mutex_owner(const pthread_mutex_t *mutex)
-{
-    return __real_sti_mutex_owner(mutex) + (is_otherwise("mutexes") ? 1 : 0);
-}
-
 /* --- What becomes of the features, in the program that makes it otherwise. Each is on, unless it is named. --- */
 
 enum features {
@@ -136,8 +119,7 @@ enum features {
     GIVING_BACK = 1 << 1,
     LEAVING = 1 << 2,
     JUMPS = 1 << 3,
-    LOCKS_IN_CHILD = 1 << 4,
-    ALL = (1 << 5) - 1,
+    ALL = (1 << 4) - 1,
 };
 
 struct loop {
@@ -184,8 +166,8 @@ static bool may_make_pools(void)
 
 static bool knows_what_is_given_up(void)
 {
-    const struct sti_heap heap = { .backend = sti_backend_heap_main() };
-    return sti_heap_pages(&heap).now != SIZE_MAX;
+    struct sti_heap heap = { .backend = sti_process_begin_heap(NULL, false) };
+    return sti_heap_adopt(&heap);
 }
 
 /* Code that is not left is refused its blocks, again and again. */
@@ -210,20 +192,6 @@ static bool looks_at_jumps(void)
     return looked_at_jumps > 0;
 }
 
-static void *lock_and_end(void *mutex)
-{
-    sti_plain_mutex_lock(mutex);
-    return NULL;
-}
-
-static bool frees_locks_in_child(void)
-{
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    on_a_thread(lock_and_end, &mutex);
-    sti_lock_in_child(&mutex, sti_backend_address());
-    return !sti_mutex_is_held(&mutex);
-}
-
 static enum features features_that_are_on(void)
 {
     enum features on = 0;
@@ -231,7 +199,6 @@ static enum features features_that_are_on(void)
     on |= knows_what_is_given_up() ? GIVING_BACK : 0;
     on |= (on & TASKS) == 0 || leaves_code() ? LEAVING : 0;
     on |= looks_at_jumps() ? JUMPS : 0;
-    on |= frees_locks_in_child() ? LOCKS_IN_CHILD : 0;
     return on;
 }
 
@@ -242,7 +209,6 @@ static const struct otherwise {
 } cases[] = {
     { "nothing", 0, NULL },
     { "full pages", TASKS | GIVING_BACK, "all tasks: " },
-    { "walk of a part", TASKS, "all tasks: " },
     { "walk of pages", TASKS | GIVING_BACK, "all tasks: " }, /* with which they are compared */
     { "walk of blocks", TASKS, "all tasks: " },
     { "sizes of blocks", TASKS, "all tasks: " },
@@ -250,7 +216,6 @@ static const struct otherwise {
     { "unwinder", LEAVING, "leaving a task's code" },
     { "call frame tables", LEAVING, "leaving a task's code" },
     { "jumps", JUMPS, "ending what a longjmp passes: " },
-    { "mutexes", LOCKS_IN_CHILD, "malloc in the child of a fork(2)" },
 };
 
 static const struct otherwise *named;
@@ -316,7 +281,6 @@ TEST(where_all_is_as_expected_nothing_is_off)
 TEST(heaps_that_cannot_be_walked_are_not_used)
 {
     start_otherwise("full pages");
-    start_otherwise("walk of a part");
     start_otherwise("walk of pages");
     start_otherwise("walk of blocks");
 }
@@ -340,11 +304,6 @@ TEST(code_whose_frames_are_not_found_is_refused_its_blocks)
 TEST(a_jump_that_cannot_be_read_is_made_and_not_looked_at)
 {
     start_otherwise("jumps");
-}
-
-TEST(a_lock_whose_owner_is_not_known_is_not_released)
-{
-    start_otherwise("mutexes");
 }
 
 int main(void)

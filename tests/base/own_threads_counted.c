@@ -74,15 +74,4 @@ TEST(workers_of_a_pool_are_not_counted)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-TEST(the_child_of_a_fork_has_none_until_it_needs_one)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        bool has_none = sti_process_own_threads() == 0 && threads_of_the_process() == 1;
-        bool has_one = run_with_deadline() == 0 && sti_process_own_threads() == 1 && threads_of_the_process() == 2;
-        _exit(has_none && has_one ? 0 : 1);
-    }
-    assert_ends_well(child);
-}
-
 TEST_MAIN()

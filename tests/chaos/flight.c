@@ -18,6 +18,7 @@
 #define LONGEST_FLIGHT_NS UINT64_C(1000000000)
 #define LEAST_STACK 512
 #define MOST_STACK 16384
+#define YELLOW 65536 /* below it, what is opened where it cannot be stopped at once */
 
 _Thread_local const struct chaos_flight *chaos_flight_current;
 
@@ -111,19 +112,11 @@ void chaos_flight_begin_worker(void *unused, unsigned index)
     size_t size;
     (void)unused;
     (void)index;
-    chaos_watch_thread();
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
         return;
     pthread_attr_getstack(&attributes, &lowest, &size);
     pthread_attr_destroy(&attributes);
-    stack_end = (uintptr_t)lowest;
-}
-
-void chaos_flight_end_worker(void *unused, unsigned index)
-{
-    (void)unused;
-    (void)index;
-    chaos_watch_thread_end();
+    stack_end = (uintptr_t)lowest + YELLOW;
 }
 
 /* With so much of the stack left. */

@@ -40,7 +40,6 @@ struct chaos_flight {
 
 /* To be called by each worker as it begins. */
 void chaos_flight_begin_worker(void *unused, unsigned index);
-void chaos_flight_end_worker(void *unused, unsigned index);
 
 /* Start and stop the interrupter, which looks after so many flights. */
 int chaos_interrupter_start(struct chaos_flight *flights, size_t count);

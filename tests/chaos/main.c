@@ -165,7 +165,6 @@ static void start_workers(void)
     stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
     pool_options.workers = options.workers;
     pool_options.worker_begins = chaos_flight_begin_worker;
-    pool_options.worker_ends = chaos_flight_end_worker;
     int error = pool != NULL ? stint_pool_destroy(pool) : 0;
     if (error == 0)
         error = stint_pool_create(&pool_options, &pool);
@@ -223,8 +222,8 @@ int main(int argc, char **argv)
     measure();
 
     flight_count = 2 * options.workers + 2;
-    start_workers();
     int error = chaos_watch_start(flights, flight_count, &options);
+    start_workers(); /* when the handlers of crashes have been set: the library's goes before them */
     if (error == 0)
         error = chaos_interrupter_start(flights, flight_count);
     if (error != 0)

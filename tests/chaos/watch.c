@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,27 +83,6 @@ int chaos_watch_start(const struct chaos_flight *flights, size_t count, const st
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
         sigaction(crashes[i], &action, NULL);
     return pthread_create(&watch.thread, NULL, look_for_hangs, NULL);
-}
-
-#define HANDLER_STACK ((size_t)32768)
-
-static _Thread_local void *handler_stack;
-
-/* Where no roots are looked for: what handlers leave there leads to blocks of tasks. */
-void chaos_watch_thread(void)
-{
-    void *room = mmap(NULL, HANDLER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const stack_t stack = { .ss_sp = room, .ss_size = HANDLER_STACK };
-    if (room != MAP_FAILED && sigaltstack(&stack, NULL) == 0)
-        handler_stack = room;
-}
-
-void chaos_watch_thread_end(void)
-{
-    const stack_t none = { .ss_flags = SS_DISABLE };
-    if (handler_stack != NULL && sigaltstack(&none, NULL) == 0)
-        munmap(handler_stack, HANDLER_STACK);
-    handler_stack = NULL;
 }
 
 void chaos_watch_alive(void)

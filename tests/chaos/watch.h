@@ -7,13 +7,9 @@
 
 #include "flight.h"
 
-/* The seed of the run is printed with each report; after how long one is due, the options say. */
+/* Before the first pool. The seed of the run is printed with each report; after how long one is due, the options
+ * say. */
 int chaos_watch_start(const struct chaos_flight *flights, size_t count, const struct chaos_options *options);
-
-/* On each thread that runs tasks, so that a crash can be told of when its stack has overflowed. And at the
- * end of each. */
-void chaos_watch_thread(void);
-void chaos_watch_thread_end(void);
 
 /* Main is getting on: a flight has landed, a lock was found free. */
 void chaos_watch_alive(void);

@@ -57,11 +57,15 @@ template <int (*function)(int)> int run_function(void *, void **)
 
 stint_outcome run_bomb(stint_fn *function, stint_on_interrupt way)
 {
+    stint::Pool pool(stint::PoolOptions().workers(1).stack_size(1 << 20));
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
+    stint_future *future = nullptr;
     options.on_interrupt = way;
     alive = 0;
-    assert_int_equal(stint_run(function, nullptr, &options, &outcome), 0);
+    assert_int_equal(stint_submit(pool.handle(), function, nullptr, &options, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    stint_future_release(future);
     assert_int_equal(outcome.status, STINT_ERROR);
     assert_int_equal(outcome.reason, STINT_REASON_STACK);
     return outcome;

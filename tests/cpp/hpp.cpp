@@ -122,7 +122,7 @@ TEST(an_outcome_tells_without_throwing)
     auto bad = stint::run([]() -> int { throw std::runtime_error("no"); });
     assert_false(static_cast<bool>(bad));
     assert_int_equal(bad.status(), STINT_ERROR);
-    assert_int_equal(bad.reason(), STINT_REASON_FAILED);
+    assert_int_equal(bad.reason(), STINT_REASON_EXCEPTION);
     assert_int_equal(bad.code(), -1);
     assert_string_equal(bad.message(), "no");
 }
@@ -177,7 +177,7 @@ TEST(a_limit_is_the_reason_whatever_was_thrown_because_of_it)
     assert_int_equal(replaced.reason(), STINT_REASON_ALLOCATION_LIMIT);
 
     auto absurd = stint::run([] { sink = ::operator new(size_t(1) << 60); });
-    assert_int_equal(absurd.reason(), STINT_REASON_FAILED);
+    assert_int_equal(absurd.reason(), STINT_REASON_EXCEPTION);
     assert_int_equal(absurd.code(), ENOMEM);
 }
 

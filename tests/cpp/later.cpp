@@ -72,7 +72,7 @@ TEST(a_series_calls_a_copy_each_time_until_it_says_no)
 
     auto fails = pool.submit_every(1ms, [] { throw std::runtime_error("enough"); });
     auto outcome = fails.outcome();
-    assert_int_equal(outcome.reason(), STINT_REASON_FAILED);
+    assert_int_equal(outcome.reason(), STINT_REASON_EXCEPTION);
     assert_string_equal(outcome.message(), "enough");
 
     std::atomic<int> endless(0);

@@ -273,7 +273,8 @@ TEST(accounts_completions_and_options_do_what_their_c_forms_do)
                          stint::Options().cpu(5ms))
                          .reason(),
                      STINT_REASON_CPU);
-    assert_int_equal(stint::run([] { throw 1; }, stint::Options().wipe().grace(1 << 16)).reason(), STINT_REASON_FAILED);
+    assert_int_equal(stint::run([] { throw 1; }, stint::Options().wipe().grace(1 << 16)).reason(),
+                     STINT_REASON_EXCEPTION);
 
     stint::Completions queue;
     int seen = 0;

@@ -77,11 +77,11 @@ TEST(a_locale_that_a_task_makes_global_outlives_it)
 {
     std::string expected = expected_text();
     std::locale before;
-    auto outcome = run(limited(0), [] {
+    auto outcome = run(limited(), [] {
         std::locale::global(std::locale("C.UTF-8"));
-        throw 1;
+        spend_new();
     });
-    assert_int_equal(outcome.reason, STINT_REASON_EXCEPTION);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
     assert_int_equal(run(limited(0), overwrite).status, STINT_OK);
     assert_string_equal(std::locale().name().c_str(), "C.UTF-8");
     assert_string_equal(formatted().c_str(), expected.c_str());

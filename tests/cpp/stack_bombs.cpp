@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <libxml/parser.h>
-#include <libxml/xpath.h>
 
 #include <stint/stint.h>
 
@@ -67,16 +66,8 @@ int call_with_destructors(void *, void **)
     return recurse_with_destructors(0);
 }
 
-char nested[4001];
-
 /* As deep as libxml2 2.9 allows takes megabytes of stack; 2.15 refuses it, and copies without a recursion. */
 constexpr bool has_no_bombs = LIBXML_VERSION >= 21000;
-
-int compile_path(void *, void **)
-{
-    xmlXPathFreeCompExpr(xmlXPathCompile(reinterpret_cast<const xmlChar *>(nested)));
-    return 0;
-}
 
 int copy_deep_document(void *, void **)
 {
@@ -99,7 +90,6 @@ const struct bomb {
     { "no allocation", call_plainly, STINT_JUMP },
     { "allocations", call_allocating, STINT_JUMP },
     { "destructors", call_with_destructors, STINT_UNWIND },
-    { "libxml2's paths", compile_path, STINT_JUMP, has_no_bombs },
     { "libxml2's copies", copy_deep_document, STINT_JUMP, has_no_bombs },
 };
 constexpr size_t bomb_count = sizeof bombs / sizeof *bombs;
@@ -145,7 +135,6 @@ TEST(recursion_bombs_on_workers_leave_nothing_behind)
     size_t early = 0;
     options.workers = workers;
     options.stack_size = stack_size;
-    memset(nested, '(', sizeof nested - 1);
     xmlInitParser();
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     for (size_t i = 0; i < bomb_total + in_flight; i++) {

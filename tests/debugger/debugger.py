@@ -84,10 +84,10 @@ def check_backtraces(shown):
     must_show(shown, "bt",
               r"#0 .*all_is_there.*",
               r"#1 .*parse_page.*",
-              r"#2 .* sti_boundary_call \[task \"page\" parse_page\].*",
+              r"#2 .* sti_boundary_run \[task \"page\" parse_page\].*",
               r"#\d+ .* stint_run .*",
               r"#\d+ .*parse_document.*",
-              rf"#\d+ .* sti_boundary_call \[{pool_task}\].*",
+              rf"#\d+ .* sti_boundary_run \[{pool_task}\].*",
               r"#\d+ .* sti_worker_main .*")
 
 
@@ -149,7 +149,7 @@ def check_without(scratch):
                 ("bt", "bt"), before=[f"file {PROGRAM}"], trusted=scratch)
     if shown["errors"].count("libstint.so has no debug information here") != 2:
         sys.exit(f"does not say that there is no debug information:\n{shown['errors']}")
-    must_show(shown, "bt", r"#0 .*all_is_there.*", r"#\d+ .* sti_boundary_call .*", r"#\d+ .* sti_worker_main .*")
+    must_show(shown, "bt", r"#0 .*all_is_there.*", r"#\d+ .* sti_boundary_run .*", r"#\d+ .* sti_worker_main .*")
     shown = gdb("stint tasks", before=[f"file {LIBRARY}"])
     if "Traceback" in shown["errors"] or "does not run" not in shown["errors"]:
         sys.exit(f"does not say that nothing runs:\n{shown['errors']}")

@@ -23,7 +23,7 @@ if [ $# = 0 ]; then
   has 'thread T1 (inner-parse)'
   has ' in look '
   has ' in nest '
-  has 'sti_boundary_call'
+  has 'sti_boundary_run'
   exit
 fi
 
@@ -39,5 +39,5 @@ check 1 none books/0
 check 0 inner books/0
 check 1 inner inner-parse
 has 'by 0x.*: nest '
-has 'by 0x.*: sti_boundary_call'
+has 'by 0x.*: sti_boundary_run'
 has 'by 0x.*: sti_worker_main'

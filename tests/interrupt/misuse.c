@@ -252,6 +252,62 @@ static void assert_told(const struct heard *heard, const char *what)
     assert_non_null(strstr(heard->text, line));
 }
 
+/* --- First, while this process has no other thread: it ends without the main one. --- */
+
+static void *roll_back_often(void *arg)
+{
+    for (int i = 0; i < 300; i++) {
+        uintptr_t size = 100 + 1000 * (uintptr_t)(i % 50);
+        run_somewhere(lend_a_block, &size, IN_PLACE);
+    }
+    return arg;
+}
+
+/* mimalloc's own end of a thread is heard of by an override; and 3.6.0 looks at all heaps in the child of a fork(2). */
+static void skip_where_mimalloc_looks(void)
+{
+    int (*version)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
+    if (!stint_malloc_is_overridden() || (debugs() && version != NULL && version() == 30600))
+        skip();
+}
+
+static bool rolls_back(void)
+{
+    uintptr_t size = 100;
+    return run_somewhere(lend_a_block, &size, IN_PLACE).error == EIO;
+}
+
+TEST(the_main_thread_ends_while_heaps_are_in_quarantine)
+{
+    int status;
+    skip_where_mimalloc_looks();
+    pid_t child = fork();
+    if (child == 0) {
+        roll_back_often(NULL);
+        end_main_thread(rolls_back);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+TEST(it_ends_with_those_from_before_a_fork_of_its)
+{
+    skip_where_mimalloc_looks();
+    pid_t child = fork();
+    if (child == 0) {
+        int status = 1;
+        roll_back_often(NULL);
+        pid_t grandchild = fork();
+        if (grandchild == 0)
+            end_main_thread(rolls_back);
+        waitpid(grandchild, &status, 0);
+        _exit(status == 0 ? 0 : 1);
+    }
+    assert_ends_well(child);
+}
+
+/* --- Mistakes, each in a process of its own. --- */
+
 static const struct misuse {
     stint_fn *fn;
     check_fn *check;
@@ -266,7 +322,6 @@ static const struct misuse {
     { forget_a_mask, run_and_check, EINVAL, { "returned without stint_unmask", "returned without stint_unmask" } },
     { forget_a_keep, run_and_check, EINVAL, { "returned without stint_keep_end", "returned without stint_keep_end" } },
     { forget_a_join, run_and_check, EINVAL, { "returned without joining a fork", "returned without joining a fork" } },
-    { exit_thread, run_and_check, EINVAL, { NULL, "called pthread_exit, or was cancelled" } },
     { exit_thread, end_thread_and_check, 0, { "its thread ends inside it", NULL } },
     { return_from_a_guard_s_frame,
       limit_and_check,
@@ -288,6 +343,72 @@ TEST(what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
             assert_told(&heard, misuse->told[place]);
         }
     }
+}
+
+/* --- What the library cannot go on after -------------------------------------------------------------------------- */
+
+static void leave_callback_by_exit(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    (void)arg;
+    pthread_exit(NULL);
+}
+
+static void leave_callback_by_jump(stint_future *future, const stint_outcome *outcome, void *arg)
+{
+    (void)future;
+    (void)outcome;
+    (void)arg;
+    longjmp(way_out, 1);
+}
+
+static int call_back(stint_callback_fn *callback)
+{
+    stint_future *future;
+    if (stint_pool_create(NULL, &pool) != 0 || stint_submit(pool, do_nothing, NULL, NULL, &future) != 0)
+        return 1;
+    stint_future_wait(future, NULL);
+    if (_setjmp(way_out) == 0)
+        stint_future_then(future, callback, NULL);
+    return 2;
+}
+
+static int exit_in_callback(stint_fn *fn, int place, int parameter)
+{
+    (void)fn;
+    (void)place;
+    (void)parameter;
+    return call_back(leave_callback_by_exit);
+}
+
+static int jump_in_callback(stint_fn *fn, int place, int parameter)
+{
+    (void)fn;
+    (void)place;
+    (void)parameter;
+    return call_back(leave_callback_by_jump);
+}
+
+static void assert_ended(check_fn *check, stint_fn *fn, const char *what)
+{
+    struct heard heard = in_a_process(check, fn, IN_POOL, 0);
+    assert_true(WIFSIGNALED(heard.status));
+    assert_int_equal(WTERMSIG(heard.status), SIGABRT);
+    if (debugs())
+        assert_non_null(strstr(heard.text, what));
+}
+
+TEST(a_task_that_ends_its_worker_ends_the_program)
+{
+    assert_ended(run_and_check, exit_thread, NAME ": called pthread_exit, or was cancelled");
+}
+
+TEST(a_callback_that_does_not_return_ends_the_program)
+{
+    assert_ended(exit_in_callback, NULL, "a callback called pthread_exit");
+    if (stint_malloc_is_overridden())
+        assert_ended(jump_in_callback, NULL, "a callback was left by longjmp");
 }
 
 /* These are seen by the functions that stint puts in the place of libc's. */
@@ -342,15 +463,6 @@ TEST(a_stale_pointer_faults_at_once_and_names_the_task)
 }
 
 /* What is rolled back does not stay for ever, and a thread may end with heaps in quarantine. */
-static void *roll_back_often(void *arg)
-{
-    for (int i = 0; i < 300; i++) {
-        uintptr_t size = 100 + 1000 * (uintptr_t)(i % 50);
-        run_somewhere(lend_a_block, &size, IN_PLACE);
-    }
-    return arg;
-}
-
 TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
 {
     for (int i = 0; i < 4; i++) {
@@ -362,40 +474,6 @@ TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
     uintptr_t size = 100;
     leaves_records(); /* the pool's: a worker is there until the end */
     assert_int_equal(run_somewhere(lend_a_block, &size, IN_POOL).error, EIO);
-}
-
-/* mimalloc's own end of a thread is heard of by an override; and 3.6.0 looks at all heaps in the child of a fork(2). */
-static void skip_where_mimalloc_looks(void)
-{
-    int (*version)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
-    if (!stint_malloc_is_overridden() || (debugs() && version != NULL && version() == 30600))
-        skip();
-}
-
-static bool rolls_back(void)
-{
-    uintptr_t size = 100;
-    return run_somewhere(lend_a_block, &size, IN_PLACE).error == EIO;
-}
-
-TEST(the_main_thread_ends_while_heaps_are_in_quarantine)
-{
-    int status;
-    skip_where_mimalloc_looks();
-    pid_t child = fork();
-    if (child == 0) {
-        roll_back_often(NULL);
-        end_main_thread(rolls_back);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-TEST(it_ends_with_those_from_before_a_fork_of_its)
-{
-    skip_where_mimalloc_looks();
-    roll_back_often(NULL);
-    assert_without_main_thread(rolls_back);
 }
 
 /* No two of the task's pages lie side by side. */

@@ -33,7 +33,9 @@
 #define WORKERS 2
 #define FLIGHTS 4     /* at once */
 #define A_PROCESS 500 /* flights; what it keeps and leaks goes with it */
-#define PATIENCE 20   /* seconds without a landing: it hangs */
+/* Seconds without a landing: it hangs. A process that is not kept may, and does. */
+#define PATIENCE 20
+#define PATIENCE_LINKED 2
 #define KEPT 16
 #define TRIALS_MAX 500 /* of the program without stint */
 
@@ -146,6 +148,11 @@ void __cyg_profile_func_exit(void *function, void *caller)
     __cyg_profile_func_enter(function, caller);
 }
 
+static void be_patient(void)
+{
+    alarm(course->is_kept ? PATIENCE : PATIENCE_LINKED);
+}
+
 struct flight {
     stint_future *future;
     uint32_t seed;
@@ -213,7 +220,7 @@ static void land(struct flight *flight)
     stint_future_wait(flight->future, &outcome);
     stint_future_release(flight->future);
     flight->future = NULL;
-    alarm(PATIENCE);
+    be_patient();
     bool is_right = outcome.status == STINT_OK ? flight->sum == course->answers[flight->seed]
                                                : outcome.reason != STINT_REASON_FAILED;
     atomic_fetch_add(outcome.status == STINT_OK ? &course->ok : &course->stopped, 1);
@@ -293,7 +300,7 @@ static int run_process(const char *what)
         if (course->is_kept)
             keep_modules();
         watch_ends();
-        alarm(PATIENCE);
+        be_patient();
         fly_all();
     }
     is_ending_well = true;
@@ -349,6 +356,12 @@ struct result {
     uint64_t by_signal[65];
 };
 
+/* GLib ends the process by either. */
+static bool has_seen(uint64_t plain, int signal)
+{
+    return (plain >> signal & 1) != 0 || (signal == SIGTRAP && (plain >> SIGABRT & 1) != 0);
+}
+
 static void judge_end(int status, uint64_t plain, struct result *result)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -360,7 +373,7 @@ static void judge_end(int status, uint64_t plain, struct result *result)
         result->hangs++;
     else if (!atomic_load(&course->died) || !atomic_load(&course->was_interrupted))
         result->unasked++;
-    else if ((plain >> ended_by & 1) == 0)
+    else if (!has_seen(plain, ended_by))
         result->unlike++;
 }
 

@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_metrics_write where something goes wrong as it writes, in a task, while others count, and over a fork(2). */
+ * stint_metrics_write where something goes wrong as it writes, in a task, and while others count. */
 #include "metrics.h"
 
 #include <signal.h>
 #include <sys/resource.h>
+
+/* --- First, while this process has no other thread. --- */
+
+static int write_where_arg_says(void *arg, void **value)
+{
+    (void)value;
+    return stint_metrics_write(*(const int *)arg);
+}
+
+/* Then poll(2) refuses all, and cannot say whether write() would wait. */
+TEST(a_task_writes_where_its_process_may_open_no_descriptor)
+{
+    int nowhere = open("/dev/null", O_WRONLY);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = { .rlim_cur = 0, .rlim_max = 0 };
+        stint_outcome outcome;
+        alarm(30);
+        bool is_good = setrlimit(RLIMIT_NOFILE, &none) == 0 &&
+                       stint_run(write_where_arg_says, &nowhere, NULL, &outcome) == 0 && outcome.error == 0;
+        _exit(is_good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(nowhere);
+}
 
 /* --- Writing ------------------------------------------------------------------------------------------------------ */
 
@@ -172,53 +199,6 @@ TEST(it_is_whole_and_counters_never_shrink_while_pools_come_and_go_and_tasks_run
         assert_ok(take(futures[i]));
     }
     assert_int_equal(stint_pool_destroy(crowd.pool), 0);
-}
-
-TEST(the_child_of_a_fork_shows_no_pool_of_its_parent)
-{
-    stint_pool *pool = make_pool(.workers = 1, .name = "parental");
-    take(submit(pool, do_nothing, NULL, NULL));
-    double runs = read_metric("stint_runs_total{reason=\"none\"}");
-    pid_t child = fork();
-    if (child == 0) {
-        stint_outcome outcome;
-        int error = stint_run(do_nothing, NULL, NULL, &outcome);
-        int fd = error == 0 ? write_to_memory() : -1;
-        char *text = fd >= 0 ? text_of(fd) : NULL;
-        _exit(text != NULL && is_whole(text) && strstr(text, "pool=\"parental\"") == NULL &&
-                      look_up(text, "stint_runs_total{reason=\"none\"}") == runs + 1
-                  ? 0
-                  : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_int_equal(stint_pool_destroy(pool), 0);
-}
-
-static int write_where_arg_says(void *arg, void **value)
-{
-    (void)value;
-    return stint_metrics_write(*(const int *)arg);
-}
-
-/* Then poll(2) refuses all, and cannot say whether write() would wait. */
-TEST(a_task_writes_where_its_process_may_open_no_descriptor)
-{
-    int nowhere = open("/dev/null", O_WRONLY);
-    pid_t child = fork();
-    if (child == 0) {
-        struct rlimit none = { .rlim_cur = 0, .rlim_max = 0 };
-        stint_outcome outcome;
-        alarm(30);
-        bool is_good = setrlimit(RLIMIT_NOFILE, &none) == 0 &&
-                       stint_run(write_where_arg_says, &nowhere, NULL, &outcome) == 0 && outcome.error == 0;
-        _exit(is_good ? 0 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    close(nowhere);
 }
 
 TEST_MAIN()

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "test.h"
-#include <stint/stint.h>
+#include <stint/stint.hpp>
 
 namespace
 {
@@ -97,11 +97,6 @@ int only_grow(void *, void **)
     return 0;
 }
 
-int throw_it(void *, void **)
-{
-    throw std::runtime_error("boom");
-}
-
 } // namespace
 
 TEST(a_task_that_has_thrown_is_nowhere)
@@ -110,7 +105,12 @@ TEST(a_task_that_has_thrown_is_nowhere)
     options.report = STINT_REPORT_HEAP;
     stint_outcome outcome;
     stint_report *report;
-    assert_int_equal(stint_run_reported(throw_it, nullptr, &options, &outcome, &report), 0);
+    auto function = [] { throw std::runtime_error("boom"); };
+    stint::detail::record_of<decltype(function)> record(function);
+    assert_int_equal(stint_run_reported(stint::detail::record_base::enter,
+                                        static_cast<stint::detail::record_base *>(&record), &options, &outcome,
+                                        &report),
+                     0);
     assert_int_equal(outcome.reason, STINT_REASON_EXCEPTION);
     std::string text = written(report, STINT_REPORT_TEXT);
     assert_true(is_in(text, "\nwhere: it had thrown an exception\n"));

@@ -28,6 +28,24 @@ static stint_future *submit_growing(stint_pool *pool, stint_report_level level, 
     return future;
 }
 
+/* First: while this process has no other thread, its child is one that can run tasks. */
+static bool is_written_with_names(void)
+{
+    stint_options options = options_of(STINT_REPORT_STACK, MIB);
+    stint_report *report = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
+    json_t *read = report_read(report);
+    bool is_named = is_in(json_at(read, "where", "stopped"), "grow");
+    json_decref(read);
+    stint_report_release(report);
+    return is_named;
+}
+
+TEST(names_are_found_when_the_main_thread_has_ended)
+{
+    (void)state;
+    assert_without_main_thread(is_written_with_names);
+}
+
 TEST(a_report_outlives_its_future_and_its_pool)
 {
     (void)state;
@@ -449,23 +467,6 @@ TEST(a_run_that_is_left_by_a_jump_or_with_its_thread_leaves_no_report)
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
     assert_in_range(resident(), 0, before + 8 * MIB);
-}
-
-static bool is_written_with_names(void)
-{
-    stint_options options = options_of(STINT_REPORT_STACK, MIB);
-    stint_report *report = report_of(grow, &number, &options, STINT_REASON_MEMORY_LIMIT);
-    json_t *read = report_read(report);
-    bool is_named = is_in(json_at(read, "where", "stopped"), "grow");
-    json_decref(read);
-    stint_report_release(report);
-    return is_named;
-}
-
-TEST(names_are_found_when_the_main_thread_has_ended)
-{
-    (void)state;
-    assert_without_main_thread(is_written_with_names);
 }
 
 TEST_MAIN()

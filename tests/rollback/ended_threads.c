@@ -458,36 +458,4 @@ TEST(what_ended_threads_have_left_goes_as_others_free_it_and_end)
         stint_free(left[i]);
 }
 
-/* --- In the child of a fork(2), which may end none of the heaps from before --- */
-
-/* Would each thread that ends look at those again, it would hardly come to any of the child's own. */
-static int grow_in_child(void)
-{
-    static void *left[LEFT_BY_EACH];
-    size_t before = 0;
-    stint_malloc_trim(0);
-    for (int i = 0; i < 100; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, free_and_leave, left) != 0 || pthread_join(thread, NULL) != 0)
-            return 2;
-        if (i == 20)
-            before = resident();
-    }
-    return resident() < before + 8 * MIB ? 0 : 1; /* of 25 */
-}
-
-TEST(those_that_a_fork_has_left_for_ever_are_in_no_other_s_way)
-{
-    static void *left[LEAVERS * LEFT_BY_EACH];
-    run_leavers(left);
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(60);
-        _exit(grow_in_child());
-    }
-    assert_ends_well(child);
-    for (int i = 0; i < LEAVERS * LEFT_BY_EACH; i++)
-        stint_free(left[i]);
-}
-
 TEST_MAIN()

@@ -79,6 +79,40 @@ TEST_WITH(an_ok_scope_leaves_its_values, make_keys, delete_keys)
     assert_values(true);
 }
 
+static int set_backwards(void *code, void **value)
+{
+    (void)value;
+    for (unsigned i = KEYS; i > 0; i--)
+        pthread_setspecific(keys[i - 1], &old_values[i - 1]);
+    return *(int *)code;
+}
+
+/* It lies in the same place. */
+TEST_WITH(a_scope_behind_an_ok_one_gives_that_one_s_values_back, make_keys, delete_keys)
+{
+    int code = 0;
+    assert_ok(run_task(set_all, &code, NULL));
+    code = EIO;
+    assert_int_equal(run_task(set_backwards, &code, NULL).error, EIO);
+    assert_values(true);
+}
+
+static int set_on_and_on(void *code, void **value)
+{
+    (void)value;
+    size_t before = resident();
+    for (unsigned i = 0; i < 1000000; i++)
+        pthread_setspecific(keys[i % 2], &new_values[i % KEYS]);
+    return resident() < before + 16 * MIB ? *(int *)code : ENOMEM;
+}
+
+TEST_WITH(setting_a_key_again_and_again_takes_no_memory, make_keys, delete_keys)
+{
+    int code = EIO;
+    assert_int_equal(run_task(set_on_and_on, &code, NULL).error, EIO);
+    assert_values(false);
+}
+
 struct nest {
     int inner_code;
     int outer_code;
@@ -105,6 +139,25 @@ TEST_WITH(values_of_an_inner_scope_end_as_both_scopes_do, make_keys, delete_keys
         delete_keys(NULL);
         assert_int_equal(make_keys(NULL), 0);
     }
+}
+
+static int keep_one(void *arg, void **value)
+{
+    (void)value;
+    pthread_setspecific(keys[1], &new_values[1]);
+    stint_keep_begin();
+    pthread_setspecific(keys[0], &new_values[0]);
+    stint_keep_end();
+    return *(int *)arg;
+}
+
+/* As a library sets it that makes its thread's state there. */
+TEST_WITH(a_value_that_is_set_for_the_process_stays, make_keys, delete_keys)
+{
+    int code = EIO;
+    assert_int_equal(run_task(keep_one, &code, NULL).error, EIO);
+    assert_ptr_equal(pthread_getspecific(keys[0]), &new_values[0]);
+    assert_null(pthread_getspecific(keys[1]));
 }
 
 static int delete_and_make_again(void *arg, void **value)
@@ -150,6 +203,34 @@ TEST(a_key_that_is_deleted_in_between_is_forgotten)
 
     assert_int_equal(run_task(delete_in_a_nest, mark, NULL).error, 99);
     assert_int_equal(pthread_key_create(&key, NULL), 0);
+    assert_null(pthread_getspecific(key));
+    pthread_key_delete(key);
+}
+
+static int set_and_delete(void *arg, void **value)
+{
+    pthread_key_t *key = arg;
+    pthread_key_t again;
+    (void)value;
+    pthread_setspecific(*key, &again);
+    pthread_key_delete(*key);
+    return pthread_key_create(&again, NULL) == 0 && again == *key ? EIO : 0;
+}
+
+static int set_around(void *arg, void **value)
+{
+    stint_outcome outcome;
+    (void)value;
+    pthread_setspecific(*(pthread_key_t *)arg, &outcome);
+    return stint_run(set_and_delete, arg, NULL, &outcome) == 0 && outcome.error == EIO ? EIO : 0;
+}
+
+TEST(it_is_forgotten_by_each_scope_that_has_set_it)
+{
+    pthread_key_t key;
+    assert_int_equal(pthread_key_create(&key, NULL), 0);
+    pthread_setspecific(key, &key);
+    assert_int_equal(run_task(set_around, &key, NULL).error, EIO);
     assert_null(pthread_getspecific(key));
     pthread_key_delete(key);
 }

@@ -155,7 +155,7 @@ static int work(void *arg, void **value)
         }
     }
     while (level->error < 0)
-        free(memset(malloc(4096), 1, 4096));
+        free(keep(malloc(4096)));
     return level->error;
 }
 

@@ -46,8 +46,7 @@ static _Thread_local struct fork_stack *own_forks;
 static inline void run_stolen(struct fork *fork)
 {
     atomic_fetch_add(&forks_stolen, 1);
-    struct sti_thrown thrown;
-    fork->code = sti_subtask_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted, &thrown);
+    fork->code = sti_subtask_run(fork->family, fork->fn, fork->arg, &fork->value, &fork->interrupted);
     atomic_store_explicit(&fork->done, true, memory_order_release);
 }
 

@@ -407,24 +407,23 @@ TEST(a_stack_that_is_spent_outside_of_tasks_is_told)
 
 /* --- In tasks of the library's. */
 
-static int recurse_masked(void *arg, void **value)
+static int recurse_in_task(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    stint_mask();
     return recurse(0);
 }
 
-static void run_masked_recursion(void)
+static void run_recursion(void)
 {
     stint_outcome outcome;
-    stint_run(recurse_masked, NULL, NULL, &outcome);
+    stint_run(recurse_in_task, NULL, NULL, &outcome);
 }
 
-TEST(a_task_that_is_masked_and_spends_its_stack_is_told)
+TEST(a_task_that_spends_the_stack_of_its_process_is_told)
 {
     struct shared *shared = share();
-    crash_by(run_masked_recursion, SIGSEGV, shared);
+    crash_by(run_recursion, SIGSEGV, shared);
     assert_int_equal(shared->record.length, STI_CRASH_DEPTH);
     assert_says(line_of(&shared->record, SIGSEGV), " in recurse");
     forget(shared);
@@ -439,80 +438,6 @@ static void *of_plugin(const char *name)
     if (found == NULL)
         _exit(98);
     return found;
-}
-
-/* The main thread's frames are not the library's to leave where it is a part of the program: the plugin's are. */
-static stint_reason reason_of_recursion(void)
-{
-    stint_fn *recursion;
-    stint_outcome outcome;
-    *(void **)&recursion = of_plugin("plugin_recurse");
-    if (stint_module_allow("libcrash-plugin") != 0)
-        return STINT_REASON_NONE;
-    return stint_run(recursion, NULL, NULL, &outcome) == 0 ? outcome.reason : STINT_REASON_NONE;
-}
-
-static void run_recursion(void)
-{
-    if (reason_of_recursion() == STINT_REASON_STACK)
-        _exit(ENDED_WELL);
-}
-
-TEST(a_task_that_spends_its_stack_ends_as_it_does_without_the_watch)
-{
-    struct shared *shared = share();
-    int status = status_of(run_recursion, &shared->record);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), ENDED_WELL);
-    assert_false(sti_crash_check(&shared->record));
-    forget(shared);
-}
-
-NOINLINE static void run_recursion_and_crash(void)
-{
-    for (int i = 0; i < 3; i++) {
-        if (reason_of_recursion() != STINT_REASON_STACK)
-            _exit(98);
-    }
-    write_to_null();
-    sink++;
-}
-
-static int status_with_tasks_before(crash_fn *crash, struct sti_crash_record *record)
-{
-    int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (reason_of_recursion() != STINT_REASON_STACK)
-            _exit(97);
-        prepare(record);
-        crash();
-        _exit(99);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
-}
-
-TEST(a_watch_that_begins_after_tasks_leaves_the_end_of_a_stack_to_the_library)
-{
-    struct shared *shared = share();
-    int status = status_with_tasks_before(run_recursion, &shared->record);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), ENDED_WELL);
-    assert_false(sti_crash_check(&shared->record));
-    status = status_with_tasks_before(write_to_null, &shared->record);
-    assert_true(WIFSIGNALED(status));
-    assert_true(sti_crash_check(&shared->record));
-    forget(shared);
-}
-
-TEST(a_crash_after_a_task_that_has_spent_its_stack_is_told)
-{
-    struct shared *shared = share();
-    crash_by(run_recursion_and_crash, SIGSEGV, shared);
-    assert_says(line_of(&shared->record, SIGSEGV), "in write_to_null < run_recursion_and_crash");
-    forget(shared);
 }
 
 static int crash_in_task(void *arg, void **value)

@@ -62,6 +62,46 @@ static void assert_call_ends(struct fixture fixture, const char *entry, stint_re
     assert_ended(&outcome, STINT_ERROR, reason);
 }
 
+/* The first: while this process has no other thread, its child can make a wall. It adopts what that leaves, and so sees
+ * when that has ended. */
+TEST(a_program_that_never_serves_ends_with_its_host)
+{
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+    pid_t host = fork();
+    if (host == 0) {
+        stint_wall *wall;
+        stint_wall_options options = STINT_WALL_OPTIONS_INIT;
+        strcpy(way, "never");
+        options.program = SERVING;
+        options.arguments = arguments;
+        stint_wall_create(&options, &wall);
+        _exit(0);
+    }
+    char path[64];
+    int served = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", host, host);
+    while (served == 0) {
+        FILE *children = fopen(path, "r");
+        if (children != NULL && fscanf(children, "%d", &served) != 1)
+            served = 0;
+        if (children != NULL)
+            fclose(children);
+    }
+    usleep(50000); /* it has been told who it is, and waits */
+    kill(host, SIGKILL);
+    assert_int_equal(waitpid(host, NULL, 0), host);
+    int ended = 0;
+    for (int round = 0; round < 500 && ended == 0; round++) {
+        ended = waitpid(served, NULL, WNOHANG);
+        if (ended == 0)
+            usleep(10000);
+    }
+    if (ended == 0)
+        kill(served, SIGKILL);
+    assert_int_equal(ended, served);
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+}
+
 TEST(served_functions_are_attacked_as_others_are)
 {
     for (int sandbox = STINT_WALL_CLOSED; sandbox <= STINT_WALL_OPEN; sandbox++) {
@@ -150,45 +190,6 @@ TEST(a_program_that_no_wall_has_started_is_told_so)
     assert_int_equal(status_of("names"), 10);
     assert_int_equal(status_of("nobody's"), 10);
     assert_int_equal(stint_wall_serve(NULL, 1), EINVAL);
-}
-
-/* It adopts what its child leaves, and so sees when that has ended. */
-TEST(a_program_that_never_serves_ends_with_its_host)
-{
-    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
-    pid_t host = fork();
-    if (host == 0) {
-        stint_wall *wall;
-        stint_wall_options options = STINT_WALL_OPTIONS_INIT;
-        strcpy(way, "never");
-        options.program = SERVING;
-        options.arguments = arguments;
-        stint_wall_create(&options, &wall);
-        _exit(0);
-    }
-    char path[64];
-    int served = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", host, host);
-    while (served == 0) {
-        FILE *children = fopen(path, "r");
-        if (children != NULL && fscanf(children, "%d", &served) != 1)
-            served = 0;
-        if (children != NULL)
-            fclose(children);
-    }
-    usleep(50000); /* it has been told who it is, and waits */
-    kill(host, SIGKILL);
-    assert_int_equal(waitpid(host, NULL, 0), host);
-    int ended = 0;
-    for (int round = 0; round < 500 && ended == 0; round++) {
-        ended = waitpid(served, NULL, WNOHANG);
-        if (ended == 0)
-            usleep(10000);
-    }
-    if (ended == 0)
-        kill(served, SIGKILL);
-    assert_int_equal(ended, served);
-    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
 
 TEST_MAIN()

@@ -214,11 +214,11 @@ TEST(the_memory_limit_stops_a_child_that_never_ends_its_list)
     end(fixture);
 }
 
-TEST(a_recursion_without_end_is_the_tasks_error)
+TEST(a_recursion_without_end_is_a_crash)
 {
     struct fixture fixture = begin();
     stint_outcome outcome = run_walled(fixture.pool, fixture.wall, recurse, NULL);
-    assert_ended(&outcome, STINT_ERROR, STINT_REASON_STACK);
+    assert_ended(&outcome, STINT_ERROR, STINT_REASON_CRASH);
     end(fixture);
 }
 

@@ -9,6 +9,54 @@
 
 extern char **environ;
 
+/* --- Signals to a process that has no thread left but a pool's. First, while this process has no other thread. --- */
+
+static void unblock_the_end(void *ready, unsigned index)
+{
+    sigset_t set;
+    (void)index;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    (void)!write(*(const int *)ready, "", 1);
+}
+
+_Noreturn static void live_on_in_a_pool(int ready)
+{
+    stint_pool *pool;
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    sigset_t all;
+    options.workers = 1;
+    options.worker_begins = unblock_the_end;
+    options.worker_data = &ready;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    if (stint_pool_create(&options, &pool) != 0)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+TEST(a_worker_that_unblocks_a_signal_lets_it_end_the_process)
+{
+    int ready[2];
+    char byte;
+    int status;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0)
+        live_on_in_a_pool(ready[1]);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+    close(ready[0]);
+}
+
+/* --- What a task starts. --- */
+
 typedef pid_t start_fn(void);
 
 static char program[] = "sleep";
@@ -193,52 +241,6 @@ TEST(what_the_task_itself_has_blocked_is)
     waitpid(child, NULL, 0);
     assert_int_equal(sigismember(&blocked, SIGUSR1), 1);
     assert_int_equal(sigismember(&blocked, SIGUSR2), 0);
-}
-
-/* --- Signals to a process that has no thread left but a pool's ---------------------------------------------------- */
-
-static void unblock_the_end(void *ready, unsigned index)
-{
-    sigset_t set;
-    (void)index;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    (void)!write(*(const int *)ready, "", 1);
-}
-
-_Noreturn static void live_on_in_a_pool(int ready)
-{
-    stint_pool *pool;
-    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
-    sigset_t all;
-    options.workers = 1;
-    options.worker_begins = unblock_the_end;
-    options.worker_data = &ready;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
-    if (stint_pool_create(&options, &pool) != 0)
-        _exit(1);
-    for (;;)
-        pause();
-}
-
-TEST(a_worker_that_unblocks_a_signal_lets_it_end_the_process)
-{
-    int ready[2];
-    char byte;
-    int status;
-    assert_int_equal(pipe(ready), 0);
-    pid_t child = fork();
-    if (child == 0)
-        live_on_in_a_pool(ready[1]);
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    assert_int_equal(kill(child, SIGTERM), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGTERM);
-    close(ready[0]);
 }
 
 TEST_MAIN()

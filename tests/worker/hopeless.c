@@ -133,6 +133,43 @@ TEST(a_wait_that_runs_nothing_is_refused_where_nobody_else_is_left)
     }
 }
 
+struct follower {
+    struct scene *scene;
+    stint_future *first;
+    atomic_uint begun;
+};
+
+/* Two of them, at once: the last thread to fall asleep counts as one that has slept for long before the other does. */
+static int await_first(void *arg, void **value)
+{
+    struct follower *follower = arg;
+    (void)value;
+    while (atomic_load(&follower->scene->waits) == 0)
+        gate_nap();
+    nap_ms(30); /* the first one has looked by then, and found that others run */
+    atomic_fetch_add(&follower->begun, 1);
+    while (atomic_load(&follower->begun) < 2)
+        sched_yield();
+    return stint_future_wait(follower->first, NULL);
+}
+
+TEST(one_wait_is_refused_when_all_who_wait_for_its_task_have_slept_for_long)
+{
+    for (int round = 0; round < 5; round++) {
+        struct scene scene = { .pool = make_bare_pool(3) };
+        struct follower follower = { &scene, submit(scene.pool, submit_and_await_for_ever, &scene, NULL), 0 };
+        stint_future *second = submit(scene.pool, await_first, &follower, NULL);
+        stint_future *third = submit(scene.pool, await_first, &follower, NULL);
+        stint_outcome outcome;
+        assert_int_equal(stint_future_wait_for(follower.first, 60000 * MS, &outcome), 0);
+        assert_int_equal(outcome.error, EAGAIN);
+        assert_ok(take_in_time(second));
+        assert_ok(take_in_time(third));
+        stint_future_release(follower.first);
+        assert_int_equal(stint_pool_destroy(scene.pool), 0);
+    }
+}
+
 struct outside {
     struct scene scene;
     stint_future *held; /* by another pool */

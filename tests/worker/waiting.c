@@ -5,10 +5,12 @@
 
 /* --- Chains ------------------------------------------------------------------------------------------------------- */
 
-#if defined __SANITIZE_ADDRESS__
-#define LINKS 2000 /* its frames are several times as large */
+/* As many as one stack has room for: more threads may help, but need not. Frames of sanitizers are several times as
+ * large. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define LINKS 1500
 #else
-#define LINKS 10000
+#define LINKS 5000
 #endif
 
 struct link {

@@ -12,13 +12,14 @@ from stint_gdb.tasks import (frames_on, is_future, pools, record_of, running_on,
 
 
 def scope_of_boundary(frame):
-    """The scope whose function this frame of sti_boundary_call has called; None: it called a callback."""
-    if frame.name() != "sti_boundary_call":
+    """The scope whose function this frame has called; None: it is none of sti_boundary_run."""
+    record = record_of(gdb.selected_thread()) if frame.name() == "sti_boundary_run" else None
+    if record is None:
         return None
-    place = int(frame.read_register("rsp")) & UNLIMITED
-    thrown = pointer_to("thrown", gdb.Value(place).cast(gdb.lookup_type("long").pointer()).dereference())
-    scope = thrown["scope"]
-    return scope.cast(known()["scope"].type) if int(scope) != 0 else None
+    # The scope has the frame address of sti_scope_land, which is the caller: below its return address and a register.
+    end = int(frame.older().older().read_register("rsp")) & UNLIMITED
+    found = [scope for scope in linked(record["scope"], "below") if int(scope["frame"]) == end - 16]
+    return found[0] if found else None
 
 
 def task_of_scope(scope):
@@ -48,7 +49,7 @@ class TaskFrame(FrameDecorator):
         name = super().function()
         try:
             scope = scope_of_boundary(self.inferior_frame())
-            return name if scope is None else f"sti_boundary_call [{boundary_text(scope)}]"
+            return name if scope is None else f"sti_boundary_run [{boundary_text(scope)}]"
         except (gdb.error, gdb.MemoryError, Trouble):
             return name
 
@@ -61,7 +62,7 @@ class TaskFrames:
         gdb.frame_filters[self.name] = self
 
     def filter(self, frames):
-        return (TaskFrame(frame) if frame.inferior_frame().name() == "sti_boundary_call" else frame for frame in frames)
+        return (TaskFrame(frame) if frame.inferior_frame().name() == "sti_boundary_run" else frame for frame in frames)
 
 
 def frame_text(level, frame):

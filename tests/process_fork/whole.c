@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Children of children of a process with one thread, as the children of a wall are: each is a whole process, with
- * limits that are counted to the byte, and has no thread that nobody has asked for. */
+ * limits that are counted to the byte, and has no thread that nobody has asked for. Once it has one, its own children
+ * are none. */
 #include <dirent.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "interrupt/recursing.h"
+#include "support.h"
 
 #define PATIENCE 20 /* seconds until a child that hangs is ended */
 #define LIMIT MIB
@@ -74,33 +75,6 @@ static bool limits_are_as_before(void)
     return true;
 }
 
-static bool report_is_made(void)
-{
-    stint_options options = STINT_OPTIONS_INIT;
-    options.budget.memory = LIMIT;
-    options.report = STINT_REPORT_STACK;
-    stint_outcome outcome;
-    stint_report *report = NULL;
-    if (stint_run_reported(allocate_until_stopped, NULL, &options, &outcome, &report) != 0 || report == NULL)
-        return false;
-    bool is_right = outcome.reason == STINT_REASON_MEMORY_LIMIT;
-#if PROFILES
-    char text[4096] = "";
-    int file = memfd_create("report", MFD_CLOEXEC);
-    is_right = is_right && stint_report_write(report, file, STINT_REPORT_LINE) == 0 &&
-               pread(file, text, sizeof text - 1, 0) > 0 && strstr(text, "allocate_until_stopped") != NULL;
-    close(file);
-#endif
-    stint_report_release(report);
-    return is_right;
-}
-
-static bool stack_ends_a_task(void)
-{
-    stint_outcome outcome;
-    return stint_run(recurse_for_ever, NULL, NULL, &outcome) == 0 && outcome.reason == STINT_REASON_STACK;
-}
-
 static int set_own_token(void *token, void **value)
 {
     (void)value;
@@ -144,6 +118,12 @@ static bool thread_can_run_tasks(void)
     return pthread_create(&thread, NULL, run_limits_on_thread, &good) == 0 && pthread_join(thread, NULL) == 0 && good;
 }
 
+static bool is_refused(void)
+{
+    stint_outcome outcome;
+    return stint_run(check_for_ever, NULL, NULL, &outcome) == ENOTSUP;
+}
+
 /* --- The processes. --- */
 
 static atomic_uint *endings; /* shared: handlers that have been called at the end of children */
@@ -176,18 +156,6 @@ static int use_limits(void)
     return is_alone() ? 0 : 13;
 }
 
-static int use_tasks(void)
-{
-    int wrong = use_limits();
-    if (wrong != 0)
-        return wrong;
-    if (!report_is_made())
-        return 14;
-    if (!stack_ends_a_task())
-        return 15;
-    return is_alone() ? 0 : 16;
-}
-
 static int status_of(pid_t child)
 {
     int status = -1;
@@ -198,7 +166,7 @@ static int status_of(pid_t child)
 
 static int use_whole_process(void)
 {
-    int wrong = use_tasks();
+    int wrong = use_limits();
     if (wrong != 0)
         return wrong;
     pid_t child = fork();
@@ -211,10 +179,8 @@ static int use_whole_process(void)
     if (!thread_can_run_tasks())
         return 22;
     child = fork(); /* beside the library's thread */
-    if (child == 0) {
-        wrong = use_limits();
-        _exit(wrong != 0 || deadline_ends_a_task_and_needs_one_thread() ? wrong : 17);
-    }
+    if (child == 0)
+        _exit(is_refused() ? 0 : 24);
     return status_of(child) != 0 ? 23 : 0;
 }
 
@@ -279,10 +245,10 @@ TEST(grandchildren_of_a_process_that_has_run_nothing_are_whole)
 TEST(grandchildren_of_a_process_that_has_run_tasks_are_whole_hundreds_of_times)
 {
     count_as_before();
-    assert_int_equal(use_tasks(), 0);
+    assert_int_equal(use_limits(), 0);
     assert_children_of_a_child_are_whole(repeats(200));
     assert_true(is_alone());
-    assert_int_equal(use_tasks(), 0);
+    assert_int_equal(use_limits(), 0);
 }
 
 TEST_MAIN_WITH(share_endings, NULL)
