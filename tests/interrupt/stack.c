@@ -92,8 +92,8 @@ static int recurse_masked(void *arg, void **value)
     return recurse(0);
 }
 
-/* Before any pool: a child of fork(2) is a whole process only where there is one thread. */
-TEST(beyond_that_the_fault_is_the_programs)
+/* First of all: only the child of a process with one thread may make a pool. */
+TEST(a_fault_where_a_task_may_not_be_left_is_the_programs)
 {
     int status;
     pid_t child = fork();
