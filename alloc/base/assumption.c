@@ -192,8 +192,8 @@ static const char *const lines[STI_ASSUMPTIONS] = {
     [STI_ASSUMED_COUNTS] =
         "giving back what mimalloc has given up of a heap: this mimalloc counts a heap's pages otherwise\n",
     [STI_ASSUMED_UNWINDER] =
-        "leaving a task's code, whose allocations fail instead: the unwinder does not find the frame "
-        "that has called another\n",
+        ("leaving a task's code, whose allocations fail instead: the unwinder does not find the frame "
+         "that has called another\n"), /* in parentheses, for clang */
     [STI_ASSUMED_JUMPS] = "ending what a longjmp passes: this libc keeps the stack pointer of a jump otherwise\n",
 };
 

@@ -197,10 +197,13 @@ static void find_room_between(void)
     size_t count = 2 + sti_kept_modules(modules + 2);
     qsort(modules, count, sizeof modules[0], by_address);
     sti_caller_system.below = modules[0].begin;
+    sti_caller_system.between = sti_caller_system.between_end = UINTPTR_MAX;
     for (size_t i = 0; i + 1 < count; i++) {
         uintptr_t end = modules[i].begin + modules[i].size;
-        if (modules[i + 1].begin - end > sti_caller_system.between.size)
-            sti_caller_system.between = (struct sti_caller_module){ .begin = end, .size = modules[i + 1].begin - end };
+        if (modules[i + 1].begin - end <= sti_caller_system.between_end - sti_caller_system.between)
+            continue;
+        sti_caller_system.between = end;
+        sti_caller_system.between_end = modules[i + 1].begin;
     }
 }
 

@@ -28,7 +28,7 @@ extern struct sti_caller_system {
     struct sti_caller_module libc;
     struct sti_caller_module loader;
     uintptr_t below;                                       /* what lies below this address is neither's nor kept, */
-    struct sti_caller_module between;                      /* nor what lies here */
+    uintptr_t between, between_end;                        /* nor what lies from here to there */
 } sti_caller_system __attribute__((visibility("hidden"))); /* said here too: then no access goes through a table */
 
 /* Of the function that it is inlined into; that function must be the one the user calls. */
@@ -44,8 +44,9 @@ static inline bool sti_caller_in(const struct sti_caller_module *module, const v
  * other way. */
 static inline bool sti_caller_is_clearly_not_system(const void *caller)
 {
-    return __builtin_expect((uintptr_t)caller < sti_caller_system.below, 1) ||
-           __builtin_expect(sti_caller_in(&sti_caller_system.between, caller), 1);
+    uintptr_t address = (uintptr_t)caller;
+    return address >= sti_caller_system.between ? __builtin_expect(address < sti_caller_system.between_end, 1)
+                                                : __builtin_expect(address < sti_caller_system.below, 1);
 }
 
 /* Is the block libc's own, the loader's, or either? */

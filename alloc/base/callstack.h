@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "machine.h"
+
 #ifndef __x86_64__
 #error "frames are read for x86-64"
 #endif
@@ -58,25 +60,6 @@ static inline int64_t sti_leb128_signed(const uint8_t **at)
  *
  * CFA, the canonical frame address, is where the caller's stack pointer is after the return; the return address lies
  * right below it. */
-
-/* A frame: where it goes on, its stack pointer and its frame pointer. */
-struct sti_registers {
-    uintptr_t ip;
-    uintptr_t sp;
-    uintptr_t bp;
-};
-
-/* Of the function that it stands in. */
-static inline __attribute__((always_inline)) struct sti_registers sti_registers_here(void)
-{
-    struct sti_registers here;
-    __asm__ volatile("leaq 0f(%%rip), %0\n\t"
-                     "movq %%rsp, %1\n\t"
-                     "movq %%rbp, %2\n"
-                     "0:"
-                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.bp));
-    return here;
-}
 
 /* How to get from a frame to its caller's. */
 enum sti_frame_kind {

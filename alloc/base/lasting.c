@@ -171,9 +171,8 @@ void sti_module_keep_at_start(struct sti_caller_module module)
 /* Others may be asking: what they find between two changes only sends them the longer way. */
 static void leave_no_short_way_to(const struct sti_caller_module *module)
 {
-    const struct sti_caller_module *between = &sti_caller_system.between;
-    if (module->begin < between->begin + between->size && between->begin < module->begin + module->size)
-        __atomic_store_n(&sti_caller_system.between.size, 0, __ATOMIC_RELAXED);
+    if (module->begin < sti_caller_system.between_end && sti_caller_system.between < module->begin + module->size)
+        __atomic_store_n(&sti_caller_system.between_end, 0, __ATOMIC_RELAXED);
     if (module->begin < sti_caller_system.below)
         __atomic_store_n(&sti_caller_system.below, module->begin, __ATOMIC_RELAXED);
 }

@@ -10,6 +10,7 @@
 #include <stint/task.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/machine.h"
 #include "alloc/base/thread.h"
 
 /* --- The meter: an add, a compare and a branch on the allocation path, and the sample point behind it. Calling thread
@@ -62,23 +63,12 @@ static inline uint64_t sti_meter_rounded(size_t size)
     return (size + (size == 0) + 15) & ~(uint64_t)15;
 }
 
-/* Compilers load an atomic before they compare it, which is an instruction more. */
-static inline bool sti_meter_is_beyond(const struct sti_thread *thread, uint64_t used)
-{
-#if defined(__x86_64__)
-    bool beyond;
-    __asm__("cmpq %2, %1" : "=@cca"(beyond) : "r"(used), "m"(thread->limit));
-    return beyond;
-#else
-    return used > atomic_load_explicit(&thread->limit, memory_order_relaxed);
-#endif
-}
-
 /* Charge unless this is a sample point. */
 static inline bool sti_meter_charge_fast(struct sti_thread *thread, uint64_t charge)
 {
     uint64_t after;
-    if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) || sti_meter_is_beyond(thread, after), 0))
+    if (__builtin_expect(__builtin_add_overflow(thread->used, charge, &after) || sti_is_beyond(after, &thread->limit),
+                         0))
         return false;
     thread->used = after;
     return true;
@@ -89,7 +79,7 @@ static inline bool sti_meter_charge_small(struct sti_thread *thread, size_t size
 {
     uint64_t last = (size - 1) | 15; /* byte of the block, rounded */
     uint64_t after = thread->used + last + 1;
-    if (__builtin_expect(last >= thread->small, 0) || __builtin_expect(sti_meter_is_beyond(thread, after), 0))
+    if (__builtin_expect(last >= thread->small, 0) || __builtin_expect(sti_is_beyond(after, &thread->limit), 0))
         return false;
     thread->used = after;
     return true;

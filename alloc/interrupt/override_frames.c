@@ -14,6 +14,7 @@
 
 #include "alloc/base/assumption.h"
 #include "alloc/base/caller.h"
+#include "alloc/base/machine.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
@@ -69,7 +70,7 @@ _Noreturn void __longjmp_chk(landing to[1], int value)
 int setcontext(const ucontext_t *context)
 {
     STI_LIBC_FUNCTION(setcontext)
-    sti_way_leave((uintptr_t)context->uc_mcontext.gregs[REG_RSP], &context->uc_sigmask);
+    sti_way_leave(sti_registers_of(context).sp, &context->uc_sigmask);
     return plain(context);
 }
 

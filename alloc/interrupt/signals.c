@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/machine.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
@@ -43,13 +44,6 @@ static int preempt_signal(void)
     return SIGRTMAX - 2;
 }
 
-struct sti_registers sti_signal_stopped_at(const greg_t *registers)
-{
-    return (struct sti_registers){ .ip = (uintptr_t)registers[REG_RIP],
-                                   .sp = (uintptr_t)registers[REG_RSP],
-                                   .bp = (uintptr_t)registers[REG_RBP] };
-}
-
 static void on_preemption(int number, siginfo_t *info, void *context)
 {
     (void)number;
@@ -61,8 +55,7 @@ static void on_preemption(int number, siginfo_t *info, void *context)
     atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
     if (sti_thread_metered == NULL || !thread->scope->preemptible)
         return;
-    const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
-    const struct sti_registers stopped = sti_signal_stopped_at(registers);
+    const struct sti_registers stopped = sti_registers_of(context);
     if (!sti_verdict_is_own_code(thread->scope, &stopped))
         return;
     int saved_errno = errno;

@@ -16,11 +16,7 @@
  * the opening and closing, called from the watch thread. */
 
 struct sti_scope;
-struct sti_registers;
 struct sti_thread;
-
-/* Where a signal has stopped the thread. In a handler. */
-struct sti_registers sti_signal_stopped_at(const greg_t *registers);
 
 /* Let the signal through on the calling thread, from now to the matching close; *was_blocked is handed to that. 0 or an
  * errno value. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "alloc/base/lasting.h"
+#include "alloc/base/machine.h"
 #include "alloc/base/thread.h"
 #include "interrupt.h"
 #include "safe.h"
@@ -56,7 +57,7 @@ static atomic_uint newest_action;
 /* False: the task goes on only if that is not the guard, and otherwise not at all. */
 static bool take_fault(uintptr_t address, ucontext_t *context)
 {
-    const struct sti_registers stopped = sti_signal_stopped_at(context->uc_mcontext.gregs);
+    const struct sti_registers stopped = sti_registers_of(context);
     bool is_last = address < own.yellow;
     if (!own.is_open && !protect_zone(PROT_READ | PROT_WRITE))
         return false;
@@ -69,9 +70,8 @@ static bool take_fault(uintptr_t address, ucontext_t *context)
 static bool is_of_stack(const siginfo_t *info, const ucontext_t *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
-    uintptr_t stack_pointer = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
     return info->si_code > 0 && info->si_code != SI_KERNEL && address >= own.guard && address < own.low &&
-           stack_pointer < own.low + STI_STACK_YELLOW;
+           sti_registers_of(context).sp < own.low + STI_STACK_YELLOW;
 }
 
 /* A fault comes again when the handler has returned; a signal that somebody has sent does not. */

@@ -14,6 +14,7 @@
 #include <stint/task.h>
 #include <stint/token.h>
 
+#include "alloc/base/machine.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
@@ -101,30 +102,12 @@ int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_o
  * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
  * has only its own signal blocked, and the end of its scope lets that through again. Thread of the scope. */
 
-/* The floating-point modes of the calling thread: how is rounded, and what traps. They have to survive a call, but
- * longjmp leaves them as it finds them: as the interrupted code had set them, or in a signal handler as the system sets
- * them. So a landing puts them back. */
-struct float_modes {
-    uint32_t sse;
-    uint16_t x87;
-};
-
-static inline struct float_modes float_modes_now(void)
-{
-    struct float_modes modes;
-    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(modes.sse), "=m"(modes.x87));
-    return modes;
-}
-
-static inline void float_modes_set(const struct float_modes *modes)
-{
-    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
-}
-
 __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
                                               struct sti_landed *landed)
 {
-    const struct float_modes modes = float_modes_now();
+    /* They have to survive a call, but longjmp leaves them as it finds them: as the interrupted code had set them, or
+     * in a signal handler as the system sets them. So a landing puts them back. */
+    const struct sti_float_modes modes = sti_float_modes_now();
     /* The frame that is jumped to: an unwind that went past it would leave it before. */
     scope->frame = (uintptr_t)__builtin_frame_address(0);
     landed->returned = _setjmp(scope->landing) == 0;
@@ -137,7 +120,7 @@ __attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn 
                 scope->is_subtask ? sti_misuse_fail_task(scope, landed->code) : sti_misuse_fail(scope, landed->code);
     } else {
         landed->value = NULL;
-        float_modes_set(&modes);
+        sti_float_modes_set(&modes);
     }
     if (__builtin_expect(!landed->returned || scope->tripped != STINT_REASON_NONE, 0))
         sti_stack_settle();

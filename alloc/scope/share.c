@@ -36,6 +36,31 @@
 #include "alloc/rollback/retired.h"
 #include "alloc/rollback/undo.h"
 
+/* mimalloc gives up a thread's pages in the destructor of its key, and in those nothing can be rolled back. So a thread
+ * that ends with a share is made to wait before: destructors of keys come behind those of thread-local variables. Not a
+ * worker, which has none left when it ends; nor one that calls exit() in a task. */
+extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *module);
+extern void *__dso_handle;
+
+static void end_before_mimalloc(void *record)
+{
+    struct sti_thread *thread = record;
+    if (sti_thread_own() == thread && thread->scope == NULL &&
+        atomic_load_explicit(&thread->forks, memory_order_relaxed) == NULL)
+        sti_share_end_thread(thread);
+}
+
+static void have_it_end_in_time(struct sti_thread *thread)
+{
+    static _Thread_local bool has_to;
+    struct sti_thread *counted = sti_thread_counted;
+    if (has_to || atomic_load_explicit(&thread->forks, memory_order_relaxed) != NULL)
+        return;
+    sti_thread_counted = NULL; /* what libc notes is no task's */
+    has_to = __cxa_thread_atexit_impl(end_before_mimalloc, thread, &__dso_handle) == 0;
+    sti_thread_counted = counted;
+}
+
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
     struct sti_share *share = sti_process_malloc(sizeof *share);
@@ -58,6 +83,8 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
         share = share->next_of_thread;
     if (share == NULL)
         share = make_share(group, thread);
+    if (share != NULL)
+        have_it_end_in_time(thread);
     if (share != NULL)
         share->runs = true;
     return share;

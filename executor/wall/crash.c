@@ -20,6 +20,7 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/callstack.h"
+#include "alloc/base/machine.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
@@ -173,12 +174,9 @@ static size_t length_in_task(void *const *frames, size_t length)
     return inner > 0 ? inner : length;
 }
 
-static void write_frames(struct sti_crash_record *record, const greg_t *registers)
+static void write_frames(struct sti_crash_record *record, struct sti_registers at)
 {
     void *frames[WALKED];
-    const struct sti_registers at = { .ip = (uintptr_t)registers[REG_RIP],
-                                      .sp = (uintptr_t)registers[REG_RSP],
-                                      .bp = (uintptr_t)registers[REG_RBP] };
     size_t length = length_in_task(frames, walk(at, frames));
     if (length > STI_CRASH_DEPTH)
         length = STI_CRASH_DEPTH;
@@ -216,14 +214,14 @@ static void write_usage(struct sti_crash_record *record)
 static void take_down(int number, const siginfo_t *info, const ucontext_t *context)
 {
     struct sti_crash_record *record = watched.record;
-    const greg_t *registers = context->uc_mcontext.gregs;
+    const struct sti_registers at = sti_registers_of(context);
     record->signal = number;
     record->code = info->si_code;
     record->address = says_address(number, info) ? (uintptr_t)info->si_addr : 0;
-    record->instruction = (uint64_t)registers[REG_RIP];
+    record->instruction = at.ip;
     record->frames[0] = record->instruction;
     record->length = 1;
-    write_frames(record, registers);
+    write_frames(record, at);
     write_usage(record);
     publish(record);
 }

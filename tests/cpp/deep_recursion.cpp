@@ -35,6 +35,16 @@ NOINLINE int recurse_and_allocate(int depth)
     return never ? depth : recurse_and_allocate(depth + 1) + numbers[3];
 }
 
+/* Its own frame is the first that touches the end. */
+NOINLINE int recurse_widely(int depth)
+{
+    const Counted counted;
+    volatile char room[4000];
+    room[0] = static_cast<char>(depth);
+    sink = ::operator new(10);
+    return never ? depth : recurse_widely(depth + 1) + room[0];
+}
+
 NOINLINE int recurse(int depth)
 {
     const Counted counted;
@@ -77,6 +87,8 @@ TEST(destructors_run_of_a_recursion_that_allocates)
 {
     for (int i = 0; i < 3; i++) {
         run_bomb(run_function<recurse_and_allocate>, STINT_UNWIND);
+        assert_int_equal(alive, 0);
+        run_bomb(run_function<recurse_widely>, STINT_UNWIND);
         assert_int_equal(alive, 0);
     }
 }

@@ -18,9 +18,12 @@
 namespace
 {
 
-using stint::Options;
+stint::Options left()
+{
+    return stint::Options().on_interrupt(LEAVES_BY);
+}
 
-const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
+const stint_on_interrupt modes[] = { STINT_JUMP, STINT_FAIL, LEAVES_BY };
 
 template <class Exception> void throw_one(Exception exception)
 {
@@ -44,7 +47,7 @@ void assert_thrown(const stint_outcome &outcome, const char *message, int error 
 template <class F> stint_outcome outcome_of(stint::Pool &pool, F function, stint_on_interrupt mode)
 {
     trail[0] = '\0';
-    auto future = pool.submit(function, Options().on_interrupt(mode));
+    auto future = pool.submit(function, left().on_interrupt(mode));
     stint_outcome outcome;
     assert_int_equal(stint_future_wait(future.handle(), &outcome), 0);
     return outcome;
@@ -78,7 +81,7 @@ TEST(what_a_task_throws_is_its_error_with_its_message)
                           pool, [] { throw std::runtime_error(std::string(500, 'x')); }, mode),
                       std::string(STINT_MESSAGE_SIZE - 1, 'x').c_str());
     }
-    auto outcome = stint::run([] { throw std::system_error(EPERM, std::generic_category(), "open"); });
+    auto outcome = stint::run([] { throw std::system_error(EPERM, std::generic_category(), "open"); }, left());
     assert_int_equal(outcome.reason(), STINT_REASON_EXCEPTION);
     assert_int_equal(outcome.code(), EPERM);
 }
@@ -89,7 +92,7 @@ TEST(one_out_of_an_inner_scope_stays_in_it)
         try {
             throw 1; /* with one caught around it */
         } catch (int) {
-            auto inner = stint::run([] { throw std::runtime_error("inner"); });
+            auto inner = stint::run([] { throw std::runtime_error("inner"); }, left());
             note(inner.reason() == STINT_REASON_EXCEPTION ? '1' : 'W');
             note(std::current_exception() != nullptr ? '2' : 'W');
         }
@@ -200,7 +203,7 @@ TEST(forks_are_settled_before_their_frames_go)
                 }
                 smash();
             },
-            STINT_UNWIND);
+            LEAVES_BY);
         assert_int_equal(outcome.status, STINT_OK);
         assert_string_equal(trail, "1");
     }
@@ -239,7 +242,7 @@ TEST(one_out_of_a_loop_leaves_from_it)
                     smash();
                     stint::for_ranges(0, 3000, visit, 1);
                 },
-                STINT_UNWIND);
+                LEAVES_BY);
             assert_string_equal(trail, "1");
             assert_thrown(outcome, "out of a range");
             assert_int_equal(running, 0);
@@ -295,7 +298,7 @@ TEST(one_out_of_a_comparator_or_a_reduction_leaves_from_it)
                     note('2');
                 }
             },
-            STINT_UNWIND);
+            LEAVES_BY);
         assert_int_equal(outcome.status, STINT_OK);
         assert_string_equal(trail, "12");
     }
@@ -335,30 +338,32 @@ void run_on_a_worker()
 void run_as_a_stolen_fork()
 {
     stint::Pool pool(stint::PoolOptions().workers(2));
-    pool.submit([] {
-            taken = 0;
-            stint_subtask subtask;
-            stint_fork(
-                &subtask,
-                [](void *, void **) -> int {
-                    taken = 1;
-                    throw 1;
-                },
-                nullptr);
-            while (taken == 0)
-                await_thief();
-            try {
-                stint_join(&subtask, nullptr);
-            } catch (...) {
-            }
-        })
+    pool.submit(
+            [] {
+                taken = 0;
+                stint_subtask subtask;
+                stint_fork(
+                    &subtask,
+                    [](void *, void **) -> int {
+                        taken = 1;
+                        throw 1;
+                    },
+                    nullptr);
+                while (taken == 0)
+                    await_thief();
+                try {
+                    stint_join(&subtask, nullptr);
+                } catch (...) {
+                }
+            },
+            left())
         .get();
 }
 
 void run_as_a_callback()
 {
     stint::Pool pool;
-    auto future = pool.submit([] {});
+    auto future = pool.submit([] {}, left());
     future.wait();
     try {
         future.then([](const stint_outcome &) { throw 1; });
@@ -369,15 +374,17 @@ void run_as_a_callback()
 
 void run_as_a_release()
 {
-    stint::run([] {
-        try {
-            stint_guard guard;
-            stint_guard_push(
-                &guard, [](void *) { throw 1; }, nullptr);
-            stint_guard_pop(&guard, true);
-        } catch (...) {
-        }
-    });
+    stint::run(
+        [] {
+            try {
+                stint_guard guard;
+                stint_guard_push(
+                    &guard, [](void *) { throw 1; }, nullptr);
+                stint_guard_pop(&guard, true);
+            } catch (...) {
+            }
+        },
+        left());
 }
 
 TEST(one_out_of_a_function_of_the_c_interface_ends_the_program)
@@ -407,7 +414,7 @@ TEST(what_had_tripped_before_is_the_reason)
     auto outcome = run(options, spend_new);
     assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
     assert_string_equal(outcome.message, "");
-    auto caught = stint::run(spend_new, Options().allocation(100000).on_interrupt(STINT_FAIL));
+    auto caught = stint::run(spend_new, left().allocation(100000).on_interrupt(STINT_FAIL));
     assert_int_equal(caught.reason(), STINT_REASON_ALLOCATION_LIMIT);
     assert_string_equal(caught.message(), "allocation-limit");
 }

@@ -63,8 +63,13 @@ void in_destructor_while_throwing(void (*function)())
         {
             function();
         }
-    } calls{ function };
-    throw std::runtime_error("x");
+    };
+    try {
+        Calls calls{ function };
+        throw std::runtime_error("x");
+    } catch (std::runtime_error &) {
+        note('W');
+    }
 }
 
 void behind_a_block_for_another_type(void (*function)())

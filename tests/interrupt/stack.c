@@ -84,6 +84,29 @@ static void bomb_pool(stint_pool *pool, int times)
     }
 }
 
+static int recurse_masked(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    stint_mask();
+    return recurse(0);
+}
+
+/* First of all: only the child of a process with one thread may make a pool. */
+TEST(a_fault_where_a_task_may_not_be_left_is_the_programs)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* cmocka's */
+        run_in(make_one(MIB), recurse_masked, NULL, NULL);
+        _exit(100);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
 TEST(a_recursion_on_a_worker_ends)
 {
     static const size_t sizes[] = { 0, 64 * KIB, 1000001, 10 * MIB };
@@ -287,28 +310,6 @@ TEST(a_masked_task_goes_on_in_the_yellow_zone_and_is_stopped_later)
         assert_stack("masked", &outcome);
     }
     assert_int_equal(stint_pool_destroy(pool), 0);
-}
-
-static int recurse_masked(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    stint_mask();
-    return recurse(0);
-}
-
-TEST(beyond_that_the_fault_is_the_programs)
-{
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* cmocka's */
-        run_in(make_one(MIB), recurse_masked, NULL, NULL);
-        _exit(100);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGSEGV);
 }
 
 /* --- The pages ---------------------------------------------------------------------------------------------------- */
