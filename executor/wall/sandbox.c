@@ -90,7 +90,9 @@ int sti_sandbox_check(const struct sti_wall_config *config, char *message, size_
 
 int sti_sandbox_close(const struct sti_wall_config *config, char *message, size_t size)
 {
-    int error = sti_limits_enter_template(config, message, size);
+    int error = sti_system_calls_prepare(config, message, size);
+    if (error == 0)
+        error = sti_limits_enter_template(config, message, size);
     if (error == 0)
         error = sti_system_calls_give_up_privileges(message, size);
     if (error == 0 && is_closed(config))

@@ -412,8 +412,6 @@ static int load_list(struct list *list, const struct sti_wall_config *config, ch
 static int load(const struct sti_wall_config *config, char *message, size_t size)
 {
     bool closed = config->sandbox == STINT_WALL_CLOSED;
-    if (!load_library())
-        return sti_refuse(ENOTSUP, message, size, LIBRARY " cannot be loaded.");
     struct list list = { .filter = library.init(closed ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW) };
     if (list.filter == NULL)
         return sti_refuse(ENOMEM, message, size, "There is no memory for a filter of system calls.");
@@ -435,9 +433,27 @@ static int load(const struct sti_wall_config *config, char *message, size_t size
     return sti_refuse(ENOTSUP, message, size, "This library was built without libseccomp.");
 }
 
+static bool load_library(void)
+{
+    return true; /* load tells */
+}
+
 #endif
+
+static bool is_filtered(const struct sti_wall_config *config)
+{
+    return config->sandbox == STINT_WALL_CLOSED || config->filter != NULL;
+}
+
+int sti_system_calls_prepare(const struct sti_wall_config *config, char *message, size_t size)
+{
+    return !is_filtered(config) || load_library()
+               ? 0
+               : sti_refuse(ENOTSUP, message, size,
+                            "libseccomp, which makes the filter of system calls, cannot be loaded.");
+}
 
 int sti_system_calls_enter_template(const struct sti_wall_config *config, char *message, size_t size)
 {
-    return config->sandbox == STINT_WALL_CLOSED || config->filter != NULL ? load(config, message, size) : 0;
+    return is_filtered(config) ? load(config, message, size) : 0;
 }

@@ -19,6 +19,10 @@ int sti_system_calls_check(void);
  * value and a sentence. */
 int sti_system_calls_give_up_privileges(char *message, size_t size);
 
+/* In the template, as long as it may open every file: load libseccomp, where a filter will be made. 0; an errno value
+ * and a sentence. */
+int sti_system_calls_prepare(const struct sti_wall_config *config, char *message, size_t size);
+
 /* In the template: load the list of a closed wall, and the rules of config->filter. 0; an errno value and a
  * sentence. */
 int sti_system_calls_enter_template(const struct sti_wall_config *config, char *message, size_t size);

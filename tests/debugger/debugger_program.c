@@ -106,6 +106,10 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+#define SOON                                                                                                           \
+    100000 /* microseconds: ten times as long as a worker sleeps before the library knows what it waits for            \
+            */
+
 static void await_sleeper(const stint_pool *pool)
 {
     stint_pool_statistics statistics = STINT_POOL_STATISTICS_INIT;
@@ -113,6 +117,7 @@ static void await_sleeper(const stint_pool *pool)
         usleep(100);
         must(stint_pool_read(pool, &statistics));
     } while (statistics.asleep == 0);
+    usleep(SOON);
 }
 
 int main(void)
