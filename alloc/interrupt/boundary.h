@@ -54,7 +54,8 @@ _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const cha
 
 /* The code that calls what lies inside a boundary has a section of its own, so that each walk of a stack shows where
  * one is. */
-#define STI_BOUNDARY_CODE __attribute__((noinline, section("sti_boundary")))
+/* AddressSanitizer would look at the stack where the function is left by a forced unwind, which it does not know. */
+#define STI_BOUNDARY_CODE __attribute__((noinline, section("sti_boundary"), no_sanitize_address))
 
 extern const char sti_boundary_code_begin[] __asm__("__start_sti_boundary") __attribute__((visibility("hidden")));
 extern const char sti_boundary_code_end[] __asm__("__stop_sti_boundary") __attribute__((visibility("hidden")));

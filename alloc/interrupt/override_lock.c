@@ -50,22 +50,25 @@
     X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
     X(funlockfile, void, (FILE * stream), (stream))
 
-/* libc's own functions, found at the first call, which may come from a constructor before ours: to find one takes no
- * lock. relaxed: what the pointers lead to was there before this library, and two threads at once find the same. */
+/* libc's own functions. Each is found at its first call, which may come from a constructor before ours: until then the
+ * pointer leads to what finds it, so that later calls ask nothing. To find one takes no lock. relaxed: what the
+ * pointers lead to was there before this library, and two threads at once find the same. */
 #define POINTER(name, result, parameters, arguments)                                                                   \
-    static result(*_Atomic libc_##name) parameters;                                                                    \
+    static result first_##name parameters;                                                                             \
+    static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
     STINT_API result name parameters;
-#define LIBC(name)                                                                                                     \
-    ({                                                                                                                 \
-        __typeof__(name) *plain = atomic_load_explicit(&libc_##name, memory_order_relaxed);                            \
-        if (__builtin_expect(plain == NULL, 0)) {                                                                      \
-            *(void **)&plain = sti_libc_function(#name);                                                               \
-            atomic_store_explicit(&libc_##name, plain, memory_order_relaxed);                                          \
-        }                                                                                                              \
-        plain;                                                                                                         \
-    })
+#define FIRST_CALL(name, result, parameters, arguments)                                                                \
+    __attribute__((cold)) static result first_##name parameters                                                        \
+    {                                                                                                                  \
+        result(*found) parameters;                                                                                     \
+        *(void **)&found = sti_libc_function(#name);                                                                   \
+        atomic_store_explicit(&libc_##name, found, memory_order_relaxed);                                              \
+        return found arguments;                                                                                        \
+    }
+#define LIBC(name) atomic_load_explicit(&libc_##name, memory_order_relaxed)
 
 LOCK_FUNCTIONS(POINTER)
+LOCK_FUNCTIONS(FIRST_CALL)
 
 /* --- mimalloc's mutexes in part of a process (process.h). It does not look after them at a fork(2): one that another
  * thread held is held for ever. What calls mimalloc there is exit(3) and the end of a thread, which use nothing that

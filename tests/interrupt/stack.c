@@ -120,8 +120,9 @@ TEST(a_recursion_on_a_worker_ends)
 static __attribute__((noinline)) uintptr_t go_down_to(uintptr_t end)
 {
     volatile char room[1000];
+    uintptr_t here = (uintptr_t)room;
     room[0] = 1;
-    return (uintptr_t)room > end ? go_down_to(end) + (room[0] == 0) : (uintptr_t)room;
+    return here > end ? go_down_to(end) + (room[0] == 0) : here;
 }
 
 static int use_what_was_asked_for(void *size, void **value)
