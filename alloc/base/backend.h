@@ -114,9 +114,9 @@ static inline void sti_backend_thread_collect(void)
     mi_theap_collect(mi_theap_get_default(), true);
 }
 
-/* The same; and the free pages of all heaps go back to the system then, at once: each by itself.
- * Unless it is told otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the
- * smallest thing that lives among many freed heaps keeps so much. One thread at a time: process.c. */
+/* The same; and the free pages of all heaps go back to the system then, at once: each by itself. Unless it is told
+ * otherwise, mimalloc gives 2 MiB back or nothing, where the system has pages of that size, and the smallest thing that
+ * lives among many freed heaps keeps so much. One thread at a time: process.c. */
 static inline void sti_backend_process_collect(void)
 {
     bool is_unasked = mi_option_get(mi_option_minimal_purge_size) == 0;

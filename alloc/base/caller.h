@@ -143,8 +143,8 @@ enum {
     STI_RULE_SPECIFIC = 1 << 8,       /* a rollback gives thread-specific values back, */
     STI_RULE_HANDLE = 1 << 9,         /* and closes the handles of libc that are open */
     STI_RULE_CLEANUP = 1 << 11,       /* no jump past a cleanup handler of C code without tables */
-    STI_RULE_CXX_CACHES = 1 << 14,    /* what libstdc++ allocates for itself the process's, */
-    STI_RULE_KEPT_MODULE = 1 << 15,   /* and so what a runtime of OpenMP does, or another module that is kept */
+    STI_RULE_CXX_CACHES = 1 << 14,    /* the caches of libstdc++'s locales are kept, */
+    STI_RULE_KEPT_MODULE = 1 << 15,   /* a kept module's blocks are the process's, as OpenMP's are */
     STI_RULE_THREAD_STATE = 1 << 16,  /* a rollback gives the thread its signal mask, locale and the like back */
     STI_RULE_CHILD_MASK = 1 << 17,    /* a worker's children have the signal mask of the pool's creator */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The records of threads: made, found, handed on, asked for samples. What ends with a thread is
- * scope/share.c's. The protocol is in thread.h. Any thread. */
+ * The records of threads: made, found, handed on, asked for samples. What ends with a thread is scope/share.c's. The
+ * protocol is in thread.h. Any thread. */
 #include "thread.h"
 
 #include <errno.h>

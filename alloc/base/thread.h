@@ -82,7 +82,7 @@ struct sti_thread {
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
     atomic_bool sacrificed;         /* it is the victim */
-    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (interrupt.h) */
+    atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (hold.h) */
     struct sti_quick_clock clock;
     struct sti_processor_clock processor;
     struct sti_thread *next;                     /* on the list of all records; set once */

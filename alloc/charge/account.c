@@ -14,11 +14,7 @@
  *   leaver:      running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
  *
  * So either the second try finds the slot, or the leaver finds a waiter. A slot that is only given back, because an
- * account above refused, is told in the same way.
- *
- * fork(2). What the child's one thread is not in itself runs there no more and holds nothing. So in the child an
- * account starts again from that thread's scopes: those that it has are counted at the fork(2), any other account is
- * emptied when it is entered for the first time. What has been allocated stays so. */
+ * account above refused, is told in the same way. */
 #include "account.h"
 
 #include <errno.h>

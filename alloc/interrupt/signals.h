@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The signal that this library sends to a thread: it preempts a task that makes no sample points. A child process does
- * not get it. (The one that a thread gets by itself when its stack is spent is stack.h's.) Which thread may call is
+ * not get it. (The one that a thread gets by itself at the end of its stack is stack.h's.) Which thread may call is
  * said at each function. */
 #ifndef STI_ALLOC_INTERRUPT_SIGNALS_H
 #define STI_ALLOC_INTERRUPT_SIGNALS_H

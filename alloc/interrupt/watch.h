@@ -20,8 +20,7 @@
  *   setter:     store flag (seq_cst)  ... load count of watches (seq_cst), if not 0 post the semaphore
  *   registrant: add 1 to count (seq_cst) ... load flags (seq_cst), if set sti_watch_wake
  *
- * The setter's half is safe in a signal handler. Watches that only want to be looked at in
- * time are not counted.
+ * The setter's half is safe in a signal handler. Watches that only want to be looked at in time are not counted.
  *
  * Changing what look reads, with a lock of its owner's around the change as around what look does:
  *

@@ -36,7 +36,7 @@ struct sti_heap {
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
-    bool is_mapped;                /* mappings: mapping.h; */
+    bool is_mapped;                /* mappings: mapping.h */
     bool is_opaque;                /* there is nothing in them that could point anywhere */
     size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */

@@ -52,8 +52,7 @@ enum sti_heap_found {
 enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, struct sti_heap_block *block);
 
 /* Each live block of a heap with marks, or that is pinned: then each counts as marked. What it is pinned for may be
- * that there is no map, or
- * no memory to say what lives: then there is none to visit. */
+ * that there is no map, or no memory to say what lives: then there is none to visit. */
 typedef void sti_heap_block_fn(uintptr_t block, size_t size, bool is_marked, void *arg);
 void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *arg);
 

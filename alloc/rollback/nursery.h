@@ -13,8 +13,7 @@
  * heap finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits
  * meanwhile) gets another nursery while there is anything in the log; so that walks stay short, there is a new one when
  * much was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
- * others may
- * free what earlier tasks have left while the blocks are walked (backend.h).
+ * others may free what earlier tasks have left while the blocks are walked (backend.h).
  *
  * What stint_result_malloc makes lies there too, however old its scope is, if it is small. */
 #ifndef STI_ALLOC_ROLLBACK_NURSERY_H

@@ -27,9 +27,8 @@
 #include "undo.h"
 
 /* --- The start of threads. A thread of the program meets mimalloc before its function is called and not at its first
- * block: mimalloc takes locks there that it does not look after at a fork(2), so it does so while none happens
- * (process.h). Threads that libc starts for itself (timers, aio) meet mimalloc at their first block all the same. A
- * thread is nobody's, whoever has started it. */
+ * block, in the midst of which it could not join a profile (sti_thread_is_known). Threads that libc starts for itself
+ * (timers, aio) meet mimalloc at their first block all the same. A thread is nobody's, whoever has started it. */
 
 STINT_API int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg);
 STINT_API int thrd_create(thrd_t *thread, thrd_start_t function, void *arg);
@@ -74,7 +73,8 @@ int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
     return error == 0 ? thrd_success : error == ENOMEM ? thrd_nomem : thrd_error;
 }
 
-/* --- The end of threads: mimalloc takes locks there, too. It does so in the destructor of a key, which is wrapped. */
+/* --- The end of threads: mimalloc looks through their pages there. It does so in the destructor of a key, which is
+ * wrapped, so that heaps in quarantine are ended before. */
 
 STINT_API int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value));
 

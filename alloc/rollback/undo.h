@@ -16,9 +16,8 @@
  * - what is the thread's own: a thread-specific value, the locale, the signal mask, cancellation. Only that thread can
  *   undo it. Of several changes in a scope the first is noted, which knows how it was before.
  * - a handle of libc's: a FILE, a DIR, a regex_t. What lies behind one is libc's memory, and a descriptor besides, so
- * no
- *   rollback of a heap takes it back; and a stream into a block of the task's would go on writing there. Any thread may
- *   close a handle, which ends its entry. One that a variable still leads to is left open, as a heap would be kept
+ *   no rollback of a heap takes it back; and a stream into a block of the task's would go on writing there. Any thread
+ *   may close a handle, which ends its entry. One that a variable still leads to is left open, as a heap would be kept
  *   (roots.h): a library may have made it once for the process.
  *
  * (Mappings have a record of their own, since parts of one can be unmapped: mapping.h.) */

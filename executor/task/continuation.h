@@ -22,8 +22,7 @@
  * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
  * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So
  * somebody tells. There is one teller at a time, and the list is first in, first out: also for those who come while it
- * tells, whom it runs too. The lock is held for a few instructions; in the child of a fork(2) one that another thread
- * held is free.
+ * tells, whom it runs too. The lock is held for a few instructions.
  *
  * Why no sleeper sleeps on. If its or-in comes second, it sees RESOLVED. If it comes first, the resolver sees the bit,
  * and signals after it has stored the state: either the sleeper finds the state, or the event's value has changed since

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker runs a task, with the bill for it; a task waits for a future, and its worker runs others meanwhile. Any
- * thread may wait; the rest is the worker's own. */
+ * A worker runs a task, with the bill for it; a task waits for a future, and runs what it waits for where nobody has
+ * begun that. Any thread may wait; the rest is the worker's own. */
 #include "run.h"
 
 #include <errno.h>

@@ -15,8 +15,8 @@
 
 /* An interrupt of the calling task that comes meanwhile is delivered, and this may not return: so the caller holds
  * nothing of the library's but under a guard.
- * 0; EDEADLK: it could never end; EAGAIN:
- * nobody would end it (deadlock.h); ECANCELED: the calling task, in STINT_FAIL, is to stop. */
+ * 0; EDEADLK: it could never end; EAGAIN: nobody would end it (deadlock.h); ECANCELED: the calling task, in STINT_FAIL,
+ * is to stop. */
 int sti_wait(sti_task *task);
 
 /* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */

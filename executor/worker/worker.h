@@ -70,9 +70,6 @@ void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index
 /* The body of the thread; its argument is the worker. */
 void *sti_worker_main(void *worker);
 
-/* In the child of a fork(2): the calling thread is no worker any more. */
-void sti_worker_leave_behind(void);
-
 /* The calling thread's worker, if it is one; and if it is one of this pool's. Otherwise NULL. */
 extern _Thread_local struct sti_worker *sti_worker_own; /* to be read by the next two */
 

@@ -89,8 +89,7 @@ STINT_API int stint_future_add_continuation(stint_future *future, stint_continua
  * destructor also waits; this never does.
  *
  * 0: the callback will not be called; EBUSY: it has begun, and has not returned; EALREADY: it has returned;
- * EINVAL: an argument is NULL, or the record was last given for another
- * future. Any thread, also in callbacks. */
+ * EINVAL: an argument is NULL, or the record was last given for another future. Any thread, also in callbacks. */
 STINT_API int stint_future_remove_continuation(stint_future *future, stint_continuation *continuation);
 
 /* Make *all a compound future, which resolves when all of these have: Ok, with no value, if all of them are; otherwise

@@ -11,8 +11,8 @@
  * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
  * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD
  * in code compiled with -fexceptions, a stint::Guard. The guards of a frame that is left in any other way are
- * dropped. A task that returns with a guard that it has not popped
- * has failed, with EINVAL; that guard is not run, as its frame is gone.
+ * dropped. A task that returns with a guard that it has not popped has failed, with EINVAL; that guard is not run, as
+ * its frame is gone.
  *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
  * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */

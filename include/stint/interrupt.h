@@ -9,8 +9,7 @@
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
  * task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex or for the end of another
  * pool. (A preemptible task, and one that has come to the end of its worker's stack, may be stopped at any instruction
- * where the
- * following allows it: task.h.) It is never delivered
+ * where the following allows it: task.h.) It is never delivered
  *   - while masked;
  *   - with a frame between here and the scope of code that may not be left in its midst. The program itself may, what
  *     stint_module_allow names, and some libraries of which it is known (docs/escapes.md); others not: libc (a

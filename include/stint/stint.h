@@ -51,9 +51,9 @@
  * returns; the thread of any other function that this library has called ends when that returns. For code that needs
  * processes there is the wall (wall.h), which is made before threads are.
  *
- * What the library makes for a task's calls (futures, tokens, groups, ...) lies in the process's
- * memory and outlives the task, but counts for its allocation limit: so ENOMEM may also mean that there is none left of
- * that, and the call is a sample point. */
+ * What the library makes for a task's calls (futures, tokens, groups, ...) lies in the process's memory and outlives
+ * the task, but counts for its allocation limit: so ENOMEM may also mean that there is none left of that, and the call
+ * is a sample point. */
 #ifndef STINT_STINT_H
 #define STINT_STINT_H
 

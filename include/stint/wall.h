@@ -118,10 +118,10 @@ typedef struct stint_wall_options {
 
     /* How many tasks a child runs before it is replaced; 0: as 1, each task has a fresh one. STINT_WALL_REUSED:
      * until a task does not end Ok. Between two tasks the child's descriptors are closed, and its alarm is stopped.
-     * What a task has left allocated, or written into static variables, stays for the
-     * next one, as libraries keep caches there; with stint_options.discard its memory is rolled back. A child whose
-     * tasks have left 64 MiB is replaced. Handlers of signals, the environment and other timers stay too. Above 1 it
-     * needs processes = 0 (EINVAL). */
+     * What a task has left allocated, or written into static variables, stays for the next one, as libraries keep
+     * caches there; with stint_options.discard its memory is rolled back. A child whose tasks have left 64 MiB is
+     * replaced. Handlers of signals, the environment and other timers stay too. Above 1 it needs processes = 0
+     * (EINVAL). */
     unsigned tasks_per_child;
 
     unsigned spare; /* children that are made ahead and wait for a task */
