@@ -331,12 +331,12 @@ static STI_FORK_HANDLER void end_writing_in_child(void)
  * to. */
 STI_FORK_HANDLER void sti_profile_in_child(void)
 {
+    end_writing_in_child();
     if (sti_process_is_partial())
         return;
     if (gathered != NULL)
         gathered = NULL;
     STI_SET_IN_CHILD(running, false);
-    end_writing_in_child();
 }
 
 void sti_profile_ask_environment(void)

@@ -145,7 +145,7 @@ TEST_IN_FOLDER(each_limit_stops_it_behind_a_wall_too)
     json_t *report = report_of("--wall --memory 16M --timeout 3s", 1);
     assert_string_equal(word(report, 0, "reason"), "memory-limit");
     assert_string_equal(word(report, 1, "reason"), "deadline");
-    assert_string_equal(word(report, 2, "reason"), "stack");
+    assert_string_equal(word(report, 2, "reason"), "crash"); /* the end of its stack is its child's */
     assert_string_equal(word(report, 3, "reason"), "deadline");
     json_decref(report);
     report = report_of("--wall --memory 0 --allocation 16M --timeout 3s", 1);
