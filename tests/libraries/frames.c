@@ -17,7 +17,8 @@
 typedef _Unwind_Reason_Code forced_unwind_fn(struct _Unwind_Exception *, _Unwind_Stop_Fn, void *);
 
 static forced_unwind_fn *forced_unwind;
-static const struct link_map *program, *library, *libc, *unwinder;
+static const struct link_map *program, *library, *libc, *unwinder, *cxx;
+static void *throwing, *terminating;
 static _Thread_local uintptr_t outermost;
 static atomic_ulong foreign, looked_at;
 static _Atomic(const char *) last_module;
@@ -34,6 +35,9 @@ void frames_start(void)
     program = module_of((uintptr_t)frames_start);
     library = module_of((uintptr_t)stint_version);
     libc = module_of((uintptr_t)strtok);
+    throwing = dlsym(RTLD_DEFAULT, "__cxa_throw");
+    terminating = dlsym(RTLD_DEFAULT, "_ZSt9terminatev");
+    cxx = throwing != NULL ? module_of((uintptr_t)throwing) : NULL;
     unwinder = module_of((uintptr_t)_Unwind_Backtrace); /* which is at work where a guard runs in an unwind */
 }
 
@@ -44,12 +48,22 @@ __attribute__((noinline)) void frames_begin(void)
 
 struct look {
     bool is_behind_libc; /* a frame of libc's, which a signal's handler returns to, or else is foreign */
+    bool is_in_cxx;      /* among frames of the C++ runtime, */
+    bool is_ending;      /* which has called std::terminate, or throws what nobody may catch: the process would end */
 };
 
 static void note(const struct link_map *module)
 {
     atomic_fetch_add_explicit(&foreign, 1, memory_order_relaxed);
     atomic_store_explicit(&last_module, module != NULL ? module->l_name : "generated code", memory_order_relaxed);
+}
+
+/* The next frame is none of the runtime's, nor one that it has called or is called by. */
+static void leave_cxx(struct look *look)
+{
+    if (look->is_in_cxx && !look->is_ending)
+        note(cxx);
+    look->is_in_cxx = look->is_ending = false;
 }
 
 /* What a signal has interrupted may be a function of libc's that only looks at memory. */
@@ -64,16 +78,24 @@ static _Unwind_Reason_Code look_at(struct _Unwind_Context *context, void *argume
     if (look->is_behind_libc && !is_interrupted)
         note(libc);
     look->is_behind_libc = module == libc && !is_interrupted;
-    if (module != program && module != library && module != libc && module != unwinder)
+    const void *function = _Unwind_FindEnclosingFunction((void *)(address - 1));
+    look->is_in_cxx = look->is_in_cxx || module == cxx;
+    if (function != NULL && (function == throwing || function == terminating))
+        look->is_ending = true;
+    else if (module != cxx && module != library && module != unwinder)
+        leave_cxx(look);
+    if (module != program && module != library && module != libc && module != unwinder && module != cxx)
         note(module);
     return _URC_NO_REASON;
 }
 
 void frames_look(void)
 {
-    struct look look = { .is_behind_libc = false };
+    struct look look;
+    memset(&look, 0, sizeof look);
     atomic_fetch_add_explicit(&looked_at, 1, memory_order_relaxed);
     _Unwind_Backtrace(look_at, &look);
+    leave_cxx(&look);
     if (look.is_behind_libc)
         note(libc);
 }
