@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tools are told that watch a process: tracers by probes, and ThreadSanitizer by its interface. Any thread. */
+ * What tools are told that watch a process: tracers by probes, and sanitizers by their interfaces. Any thread. */
 #ifndef STI_ALLOC_BASE_INSTRUMENTATION_H
 #define STI_ALLOC_BASE_INSTRUMENTATION_H
 
@@ -42,13 +42,29 @@
 #define STI_TOOL_THREADS 0
 #endif
 
-/* A sanitizer that has to see which memory is mapped anew. */
-#if defined(STI_TSAN) || defined(__SANITIZE_ADDRESS__)
-#define STI_SANITIZED 1
+#if defined(__SANITIZE_ADDRESS__)
+#define STI_ASAN 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
+#define STI_ASAN 1
+#endif
+#endif
+
+/* A sanitizer that has to see which memory is mapped anew. */
+#if defined(STI_TSAN) || defined(STI_ASAN)
 #define STI_SANITIZED 1
 #endif
+
+/* AddressSanitizer does not see the end of a thread (pthread_exit) take frames: their marks stay on the stack. In the
+ * function whose callees have gone. */
+#ifdef STI_ASAN
+#include <sanitizer/asan_interface.h>
+
+#define STI_ASAN_FRAMES ((size_t)64 << 10)
+#define STI_FRAMES_HAVE_GONE()                                                                                         \
+    __asan_unpoison_memory_region((char *)__builtin_frame_address(0) - STI_ASAN_FRAMES, STI_ASAN_FRAMES)
+#else
+#define STI_FRAMES_HAVE_GONE() ((void)0)
 #endif
 
 #ifdef STI_TSAN

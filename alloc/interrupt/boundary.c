@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "alloc/base/instrumentation.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "cxx.h"
@@ -56,8 +57,10 @@ static __attribute__((noinline, cold)) void leave_scope(struct sti_scope *scope)
 
 static inline void end_scope(struct sti_scope *const *left)
 {
-    if (__builtin_expect(*left != NULL, 0))
-        leave_scope(*left);
+    if (__builtin_expect(*left == NULL, 1))
+        return;
+    STI_FRAMES_HAVE_GONE();
+    leave_scope(*left);
 }
 
 STI_BOUNDARY_CODE int sti_boundary_run(struct sti_scope *scope, stint_fn *fn, void *arg, void **value)
