@@ -47,7 +47,7 @@ static struct set *_Atomic mapped;
 static struct set *map_set(void)
 {
     long pages = syscall(SYS_mmap, NULL, sizeof(struct set), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, (off_t)0);
     return pages != -1 ? (struct set *)pages : NULL;
 }
 

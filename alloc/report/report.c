@@ -53,7 +53,7 @@ static void clear(struct stint_report *report)
 static void *map_pages(void)
 {
     long pages = syscall(SYS_mmap, NULL, sizeof(struct stint_report), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
     return pages != -1 ? (void *)pages : NULL;
 }
 

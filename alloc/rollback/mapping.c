@@ -267,7 +267,7 @@ void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end
 static uintptr_t map_if_free(uintptr_t begin, uintptr_t end)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    return (uintptr_t)syscall(SYS_mmap, begin, end - begin, PROT_NONE, flags, -1, 0);
+    return (uintptr_t)syscall(SYS_mmap, begin, end - begin, PROT_NONE, flags, -1, (off_t)0);
 }
 
 static void unmap(uintptr_t begin, uintptr_t end)

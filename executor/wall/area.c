@@ -55,7 +55,7 @@ struct sti_wall_area *sti_wall_area_map(int fd, const struct sti_wall_layout *la
     void *area = mmap(NULL, layout->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return area != MAP_FAILED ? area : NULL;
 #else
-    long area = syscall(SYS_mmap, NULL, layout->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    long area = syscall(SYS_mmap, NULL, layout->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)0);
     return area != -1 ? (struct sti_wall_area *)area : NULL;
 #endif
 }

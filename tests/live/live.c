@@ -40,8 +40,8 @@ static _Atomic uint64_t numbers;
 static struct place *map_places(void)
 {
     const size_t size = (PLACES + REACH) * sizeof(struct place);
-    long made =
-        syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long made = syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                        (off_t)0);
     struct place *before = NULL;
     if (made == -1)
         return NULL;
