@@ -8,6 +8,7 @@
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -159,6 +160,18 @@ static inline stint_account *make_account_of(stint_account *parent, const stint_
 #define assert_ok(outcome) assert_outcome(outcome, STINT_OK, STINT_REASON_NONE, 0)
 #define assert_limit_passed(outcome) assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM)
 #define assert_cancelled(outcome, reason) assert_outcome(outcome, STINT_CANCELLED, reason, ECANCELED)
+
+/* As the system counts them. */
+static inline unsigned threads_of_the_process(void)
+{
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
+        count += entry->d_name[0] != '.';
+    if (tasks != NULL)
+        closedir(tasks);
+    return count;
+}
 
 /* Bytes of this process in memory, read without allocating. */
 static inline size_t resident(void)

@@ -420,8 +420,7 @@ bool stint_malloc_is_overridden(void)
     return STI_OVERRIDES && sti_link_has_malloc();
 }
 
-/* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread.
- * --- */
+/* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread. */
 
 #if STI_OVERRIDES
 

@@ -235,8 +235,7 @@ STI_FORK_HANDLER void sti_process_in_child(void)
     sti_backend_process = (struct sti_backend_process){ libc_malloc, zalloc_in_part, aligned_in_part };
 }
 
-/* --- A fork beside the library's own threads, which rest in it: each has the read side of a lock while it works.
- * --- */
+/* --- A fork beside the library's own threads, which rest in it: each has the read side of a lock while it works. */
 
 static pthread_rwlock_t works = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 

@@ -211,8 +211,7 @@ int closedir(DIR *directory)
 }
 
 /* --- Regular expressions. The structure is the caller's, who may move it, and it may be gone by then: so one is known
- * by what libc has allocated for it, and closed by a copy.
- * ---------------------------------------------------------- */
+ * by what libc has allocated for it, and closed by a copy. --- */
 
 static void close_regex(struct sti_scope *scope, void *key, void *before)
 {

@@ -53,8 +53,8 @@ extern _Thread_local struct sti_callback *sti_callback_innermost __attribute__((
 _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const char *how);
 
 /* The code that calls what lies inside a boundary has a section of its own, so that each walk of a stack shows where
- * one is. */
-/* AddressSanitizer would look at the stack where the function is left by a forced unwind, which it does not know. */
+ * one is. AddressSanitizer stays out of this code: where the end of a thread takes frames, the sanitizer would look at
+ * marks of frames that have gone. */
 #define STI_BOUNDARY_CODE __attribute__((noinline, section("sti_boundary"), no_sanitize_address))
 
 extern const char sti_boundary_code_begin[] __asm__("__start_sti_boundary") __attribute__((visibility("hidden")));

@@ -190,8 +190,7 @@ static bool is_behind(const struct order *order, const char *a, const char *b)
     return order->compare(a, b, order->arg) > 0;
 }
 
-/* --- With a size that the compiler may know
- * ------------------------------------------------------------------------- */
+/* --- With a size that the compiler may know --- */
 
 static inline __attribute__((always_inline)) void copy(char *to, const char *from, size_t size)
 {
@@ -240,8 +239,7 @@ static void insert_each(const struct order *order, const char *from, size_t coun
     }
 }
 
-/* --- Merging
- * -------------------------------------------------------------------------------------------------------- */
+/* --- Merging --- */
 
 struct merge {
     const struct order *order;
@@ -299,8 +297,7 @@ static int merge(void *argument, void **value)
     return error != 0 ? error : stint_join(&subtask, NULL);
 }
 
-/* --- Sorting
- * -------------------------------------------------------------------------------------------------------- */
+/* --- Sorting --- */
 
 struct sort {
     const struct order *order;

@@ -48,8 +48,7 @@ static void end(void)
     sti_plain_mutex_unlock(&turn);
 }
 
-/* --- One task, as it is seen
- * --------------------------------------------------------------------------------------- */
+/* --- One task, as it is seen --- */
 
 void sti_seen_take_down(struct sti_seen *seen, const stint_pool *pool, const sti_task *task, struct sti_worker *worker,
                         uint64_t started, uint64_t now)

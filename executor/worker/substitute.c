@@ -204,8 +204,7 @@ void sti_substitute_return(struct sti_worker *worker)
     unlock(pool);
 }
 
-/* --- The substitute's side
- * --------------------------------------------------------------------------------------------- */
+/* --- The substitute's side --- */
 
 bool sti_substitute_is_surplus(const struct sti_worker *worker)
 {

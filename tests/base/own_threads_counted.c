@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * How many of the process's threads are the library's own: who forks counts the others. */
-#include <dirent.h>
 #include <sys/mman.h>
 
 #include "pools.h"
 
 #include "alloc/base/system.h"
-
-static unsigned threads_of_the_process(void)
-{
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
-        count += entry->d_name[0] != '.';
-    if (tasks != NULL)
-        closedir(tasks);
-    return count;
-}
 
 static int run_with_deadline(void)
 {

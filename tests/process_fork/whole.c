@@ -3,7 +3,6 @@
  * Children of children of a process with one thread, as the children of a wall are: each is a whole process, with
  * limits that are counted to the byte, and has no thread that nobody has asked for. Once it has one, its own children
  * are none. */
-#include <dirent.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -12,17 +11,6 @@
 #define PATIENCE 20 /* seconds until a child that hangs is ended */
 #define LIMIT MIB
 #define SIZE ((size_t)1024)
-
-static unsigned threads_of_the_process(void)
-{
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
-        count += entry->d_name[0] != '.';
-    if (tasks != NULL)
-        closedir(tasks);
-    return count;
-}
 
 /* --- The tasks. --- */
 
