@@ -33,13 +33,14 @@ static void make_room_for_descriptors(unsigned workers)
 static bool open_wall(const struct options *options, stint_wall **wall)
 {
     char message[256] = "";
-    parse_wall_options wanted = { options->workers, options->wall_reuse, budget_backstop(&options->budget) };
-    if (!options->wall)
+    parse_wall_options wanted = { options->workers, options->reuse, budget_backstop(&options->budget) };
+    if (options->in_place)
         return true;
     make_room_for_descriptors(options->workers);
     int error = parse_wall_create(&wanted, wall, message, sizeof message);
     if (error)
-        fprintf(stderr, "stint-batch: --wall: %s\n", message[0] ? message : strerror(error));
+        fprintf(stderr, "stint-batch: no wall can be had here, and only --in-place goes without: %s\n",
+                message[0] ? message : strerror(error));
     return error == 0;
 }
 

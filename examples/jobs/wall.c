@@ -36,8 +36,8 @@ int parse_wall_create(const parse_wall_options *options, stint_wall **wall, char
     stint_wall_options made = STINT_WALL_OPTIONS_INIT;
     made.name = "documents";
     made.setup = warm_up;
-    made.tasks_per_child = options->reuse;
-    made.spare = options->reuse > 1 ? 0 : options->workers;
+    made.tasks_per_child = options->reuse ? options->reuse : PARSE_WALL_REUSE;
+    made.spare = made.tasks_per_child > 1 ? 0 : options->workers;
     made.paths = paths;
     made.path_count = add_paths(paths);
     made.memory = options->memory;

@@ -9,9 +9,12 @@
 
 #include <stint/wall.h>
 
+/* By then a child has earned what its start took; and what one document can spoil for others ends with so few. */
+#define PARSE_WALL_REUSE 8
+
 typedef struct parse_wall_options {
     unsigned workers; /* that there will be, and so children */
-    unsigned reuse;   /* documents that a child parses before it is replaced; 0: 1 */
+    unsigned reuse;   /* documents that a child parses before it is replaced; 0: PARSE_WALL_REUSE */
     size_t memory;    /* that the kernel allows a child: more than the documents' budget */
 } parse_wall_options;
 
