@@ -19,7 +19,7 @@ static const char help[] =
     "A PATH is a file, or a folder, which is walked in sorted order; '-' reads paths from standard input, one a line.\n"
     "\n"
     "  -j, --workers N         run N files at once; default: the number of processors\n" BUDGET_HELP
-    "      --reuse N           so many files in one process, one after the other; default 8; 1: none meets another\n"
+    "      --reuse N           so many files in one process, one after the other; default 128; 1: each alone\n"
     "      --in-place          parse them in this process, for files that you trust not to attack their parser\n"
     "      --unbounded         in place, without tasks and limits, to measure against\n"
     "      --json FILE         write a JSON line for each file, and one for the summary; '-': to standard output\n"
