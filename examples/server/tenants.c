@@ -207,24 +207,33 @@ void tenants_file_free(struct tenants_file *file)
 
 /* In force */
 
-static int open_account(struct tenant *tenant)
+static int open_account(const struct tenant *tenant, stint_account **account)
 {
-    tenant->limits.name = tenant->name;
-    int error = stint_account_create(NULL, &tenant->limits, &tenant->account);
-    tenant->limits.name = NULL; /* it would point into a table that may move */
-    return error;
+    stint_account_limits limits = tenant->limits;
+    limits.name = tenant->name;
+    return stint_account_create(NULL, &limits, account);
 }
 
-struct tenants *tenants_create(void)
+struct tenants *tenants_create(size_t waiting)
 {
     struct tenants *tenants = calloc(1, sizeof *tenants);
     struct tenant *tenant = tenants ? add(tenants, "default") : NULL;
-    if (tenant && open_account(tenant) == 0) {
-        tenants->open = true;
-        return tenants;
+    if (tenant) {
+        tenant->limits.waiting = waiting;
+        tenants->open = open_account(tenant, &tenant->account) == 0;
     }
+    if (tenants && tenants->open)
+        return tenants;
     tenants_free(tenants);
     return NULL;
+}
+
+stint_account *tenants_open_account(const struct tenants *tenants)
+{
+    stint_account *account = NULL;
+    if (tenants->open)
+        open_account(&tenants->list[0], &account);
+    return account;
 }
 
 static void drop_list(struct tenants *tenants)
@@ -250,7 +259,7 @@ static int open_accounts(const struct tenants *tenants, struct tenants *next)
         struct tenant *tenant = &next->list[i];
         const struct tenant *known = find_name(tenants, tenant->name);
         tenant->account = known ? stint_account_retain(known->account) : NULL;
-        if (!known && open_account(tenant) != 0)
+        if (!known && open_account(tenant, &tenant->account) != 0)
             return ENOMEM;
     }
     return 0;
@@ -294,10 +303,10 @@ bool tenants_keys_equal(const char *key, const char *other)
     return difference(key, padded) == 0;
 }
 
-stint_account *tenants_find(const struct tenants *tenants, const char *key)
+stint_account *tenants_find(const struct tenants *tenants, const char *key, stint_account *address)
 {
     if (tenants->open)
-        return tenants->list[0].account;
+        return address ? address : tenants->list[0].account;
     stint_account *found = NULL;
     for (size_t i = 0; key && i < tenants->count; i++) {
         if (difference(key, tenants->list[i].key) == 0)
@@ -313,6 +322,8 @@ bool tenants_need_no_key(const struct tenants *tenants)
 
 const stint_account_limits *tenants_limits(const struct tenants *tenants, const stint_account *account)
 {
+    if (tenants->open)
+        return &tenants->list[0].limits;
     for (size_t i = 0; i < tenants->count; i++) {
         if (tenants->list[i].account == account)
             return &tenants->list[i].limits;
