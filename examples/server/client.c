@@ -38,15 +38,6 @@ static void note_address(struct client *client, const struct sockaddr *address)
         memset(&client->address[8], 0, 8);
 }
 
-/* Clients of one address share it, and so one of them gets no more for having many connections. */
-static stint_account *find_account(const struct server *server, const struct client *client)
-{
-    const struct client *other = server->clients;
-    while (other && memcmp(other->address, client->address, sizeof client->address) != 0)
-        other = other->next;
-    return other && other->account ? stint_account_retain(other->account) : tenants_open_account(server->tenants);
-}
-
 /* It has closed its side, or both: who only closed the sending one is taken for gone, as the two cannot be told apart
  * before something is sent. */
 static void hang_up(struct watch *watch)
@@ -80,7 +71,7 @@ static void begin(struct server *server, struct MHD_Connection *connection, void
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
     client->loopback = is_loopback(address);
     note_address(client, address);
-    client->account = find_account(server, client);
+    client->account = tenants_of_address(server->tenants, client->address);
     client->next = server->clients;
     client->link = &server->clients;
     if (client->next)

@@ -23,10 +23,20 @@ struct tenant {
     stint_account *account; /* NULL: it is in a file only */
 };
 
+#define ADDRESSES 1024
+
+struct address {
+    unsigned char bytes[TENANTS_ADDRESS];
+    stint_account *account; /* NULL: the entry is free */
+    uint64_t asked;         /* by the table's clock */
+};
+
 struct tenants {
     struct tenant *list;
     size_t count;
-    bool open; /* no key is asked for */
+    bool open;                 /* no key is asked for */
+    struct address *addresses; /* then, and that many */
+    uint64_t clock;            /* counts how often one asked */
 };
 
 struct tenants_file {
@@ -220,7 +230,8 @@ struct tenants *tenants_create(size_t waiting)
     struct tenant *tenant = tenants ? add(tenants, "default") : NULL;
     if (tenant) {
         tenant->limits.waiting = waiting;
-        tenants->open = open_account(tenant, &tenant->account) == 0;
+        tenants->addresses = calloc(ADDRESSES, sizeof *tenants->addresses);
+        tenants->open = tenants->addresses && open_account(tenant, &tenant->account) == 0;
     }
     if (tenants && tenants->open)
         return tenants;
@@ -228,19 +239,45 @@ struct tenants *tenants_create(size_t waiting)
     return NULL;
 }
 
-stint_account *tenants_open_account(const struct tenants *tenants)
+/* Its entry; or else the one of which longest nothing was heard. */
+static struct address *find_address(struct tenants *tenants, const unsigned char bytes[TENANTS_ADDRESS])
 {
-    stint_account *account = NULL;
-    if (tenants->open)
-        open_account(&tenants->list[0], &account);
-    return account;
+    struct address *oldest = tenants->addresses;
+    for (struct address *one = tenants->addresses; one < tenants->addresses + ADDRESSES; one++) {
+        if (one->account && memcmp(one->bytes, bytes, TENANTS_ADDRESS) == 0)
+            return one;
+        if (one->asked < oldest->asked)
+            oldest = one;
+    }
+    return oldest;
+}
+
+stint_account *tenants_of_address(struct tenants *tenants, const unsigned char bytes[TENANTS_ADDRESS])
+{
+    if (!tenants->open)
+        return NULL;
+    struct address *address = find_address(tenants, bytes);
+    if (!address->account || memcmp(address->bytes, bytes, TENANTS_ADDRESS) != 0) {
+        stint_account *account = NULL;
+        if (open_account(&tenants->list[0], &account) != 0)
+            return NULL;
+        stint_account_release(address->account);
+        address->account = account;
+        memcpy(address->bytes, bytes, TENANTS_ADDRESS);
+    }
+    address->asked = ++tenants->clock;
+    return stint_account_retain(address->account);
 }
 
 static void drop_list(struct tenants *tenants)
 {
     for (size_t i = 0; i < tenants->count; i++)
         stint_account_release(tenants->list[i].account);
+    for (size_t i = 0; tenants->addresses && i < ADDRESSES; i++)
+        stint_account_release(tenants->addresses[i].account);
+    free(tenants->addresses);
     free(tenants->list);
+    tenants->addresses = NULL;
     tenants->list = NULL;
     tenants->count = 0;
 }

@@ -26,8 +26,12 @@ void tenants_free(struct tenants *tenants);
  * name are dropped, whose queries go on. 0, or ENOMEM: nothing was changed. */
 int tenants_apply(struct tenants *tenants, const struct tenants_file *file);
 
-/* An account for an address that asks without a key, the caller's; NULL: keys are needed, or there is no memory. */
-stint_account *tenants_open_account(const struct tenants *tenants);
+#define TENANTS_ADDRESS 16
+
+/* The account of an address that asks without a key, which the caller releases; NULL: keys are needed, or there is no
+ * memory. That of an address that has gone is kept for when it comes back, until a thousand others have come: who
+ * connects anew for each query does not begin anew. */
+stint_account *tenants_of_address(struct tenants *tenants, const unsigned char address[TENANTS_ADDRESS]);
 
 /* The account of the tenant with this key (NULL: none was given), which is the table's; where no key is needed, that of
  * the address (NULL: there was no memory for one); NULL: there is none. Takes the same time for each key of the same
