@@ -120,7 +120,7 @@ static void answer(struct sti_slot_waiter *waiter, int error)
     struct sti_delayed *delayed = delayed_of(waiter);
     sti_task *task = waiter->task;
     if (error == 0) {
-        sti_deadlock_stir(delayed->home); /* those who sleep may all wait for this one */
+        sti_deadlock_tell_of(delayed->home, task); /* those who sleep may all wait for this one */
         leave_list(delayed);
     } else {
         bool no_memory = error == ENOMEM;

@@ -31,6 +31,23 @@ static LIST_HEAD(, sti_sleeper) sleepers = LIST_HEAD_INITIALIZER(sleepers);
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
 static uint64_t looks;     /* so far */
 
+/* --- Pools whose threads all sleep ------------------------------------------------------------------------------- */
+
+static bool all_sleep(const stint_pool *pool)
+{
+    return atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
+}
+
+/* In a region, in a wait with a time, or for so short a time that it is not on the list. */
+static bool has_more_asleep(const stint_pool *pool)
+{
+    const struct sti_sleeper *sleeper;
+    unsigned known = 0;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    known += sleeper->worker->pool == pool && !sleeper->timed;
+    return atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed) > known;
+}
+
 /* --- Following waits ---------------------------------------------------------------------------------------------- */
 
 struct chase {
@@ -81,9 +98,26 @@ static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
     return leads;
 }
 
+/* Another pool whose threads all sleep begins nothing before one of them wakes: so what waits in its queue leads where
+ * all of them do. */
+static bool pool_leads(struct chase *chase, const stint_pool *pool)
+{
+    struct sti_sleeper *sleeper;
+    if (pool == NULL || pool == chase->quarry->worker->pool || !all_sleep(pool) || has_more_asleep(pool))
+        return false;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper->worker->pool == pool && !sleeper_leads(chase, sleeper))
+            return false;
+    }
+    return true;
+}
+
 static bool task_leads(struct sti_look *look, sti_task *task)
 {
-    return sleeper_leads((struct chase *)look, runner_of(task));
+    struct chase *chase = (struct chase *)look;
+    return sti_task_is_queued(task) && task->options.account == NULL ? pool_leads(chase, task->pool)
+                                                                     : sleeper_leads(chase, runner_of(task));
 }
 
 /* Whether from's wait leads to the quarry. */
@@ -101,15 +135,19 @@ struct look_for_unbegun {
     struct sti_look look;
     const stint_pool *pool;
     bool held;       /* only one that its account may hold back */
-    bool due;        /* there is one that stands in line for a slot (delays.h) */
+    bool due;        /* there is one that stands in line for a slot (delays.h), */
+    bool elsewhere;  /* or one of another pool, all of whose threads sleep */
     sti_task *found; /* retained */
 };
 
 static bool is_unbegun(struct sti_look *look, sti_task *task)
 {
     struct look_for_unbegun *unbegun = (struct look_for_unbegun *)look;
-    if (task->pool != unbegun->pool)
+    if (task->pool != unbegun->pool) {
+        unbegun->elsewhere = unbegun->elsewhere || ((sti_task_is_queued(task) || sti_task_is_due(task)) &&
+                                                    task->pool != NULL && all_sleep(task->pool));
         return false;
+    }
     unbegun->due = unbegun->due || sti_task_is_due(task);
     if (!sti_task_is_queued(task) || (unbegun->held && task->options.account == NULL))
         return false;
@@ -163,7 +201,7 @@ static bool may_run_beyond(struct sti_sleeper *sleeper)
 {
     sti_task *held = sleeper->may_run ? look_for_unbegun(sleeper, true).found : NULL;
     stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
-    sleeper->beyond = account != NULL && slot_waits_for(sleeper, account);
+    sleeper->beyond = account != NULL && (may_have_slot(sleeper, account) || slot_waits_for(sleeper, account));
     if (sleeper->beyond)
         sleeper->found = held;
     else if (held != NULL)
@@ -174,28 +212,36 @@ static bool may_run_beyond(struct sti_sleeper *sleeper)
 
 /* --- Pools in which all threads sleep ----------------------------------------------------------------------------- */
 
-static bool all_sleep(const stint_pool *pool)
+/* Pools all of whose threads sleep and wait for each other's tasks are one, as far as it goes: those of this look. */
+static void join_pool(const stint_pool *pool)
 {
-    return atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
+    ((stint_pool *)(uintptr_t)pool)->substitutes.stuck_in = looks;
+}
+
+static bool is_joined(const stint_pool *pool)
+{
+    return pool->substitutes.stuck_in == looks;
 }
 
 struct look_outside {
     struct sti_look look;
-    const stint_pool *pool;
+    bool has_joined; /* one pool more */
 };
 
-/* Another pool's, one that its account may hold back, or one that waits for a time. */
+/* One that its account may hold back, or that waits for a time; and a task of a pool in which some thread is awake. */
 static bool is_outside(struct sti_look *look, sti_task *task)
 {
-    bool is_held_back = (sti_task_is_queued(task) || sti_task_is_due(task)) && task->options.account != NULL;
-    return !sti_task_is_resolved(task) &&
-           (task->pool != ((const struct look_outside *)look)->pool || is_held_back || sti_delayed_is_for_a_time(task));
-}
-
-static bool waits_outside(const stint_pool *pool, sti_task *awaited)
-{
-    struct look_outside outside = { .look = { .is_it = is_outside, .beyond = true }, .pool = pool };
-    return sti_look_at(&outside.look, awaited);
+    if (sti_task_is_resolved(task))
+        return false;
+    if ((sti_task_is_queued(task) && task->options.account != NULL) || sti_delayed_is_for_a_time(task))
+        return true;
+    if (task->pool == NULL || !all_sleep(task->pool) || has_more_asleep(task->pool))
+        return true;
+    if (!is_joined(task->pool)) {
+        join_pool(task->pool);
+        ((struct look_outside *)look)->has_joined = true;
+    }
+    return false;
 }
 
 static bool goes_on(const struct sti_sleeper *sleeper)
@@ -205,21 +251,30 @@ static bool goes_on(const struct sti_sleeper *sleeper)
                : atomic_load_explicit(&sleeper->offer->state, memory_order_acquire) == STI_OFFER_ENDED;
 }
 
-/* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, another
- * pool's task. */
+static bool may_wake(const struct sti_sleeper *sleeper, struct look_outside *outside)
+{
+    return goes_on(sleeper) || (sleeper->task != NULL && sti_look_at(&outside->look, sleeper->task));
+}
+
+/* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, a pool in
+ * which somebody is awake goes on. */
 static bool may_be_woken_from_outside(const stint_pool *pool)
 {
-    const struct sti_sleeper *sleeper;
-    unsigned known = 0;
-    LIST_FOREACH(sleeper, &sleepers, link)
-    {
-        if (sleeper->worker->pool != pool || sleeper->timed)
-            continue;
-        if (goes_on(sleeper) || (sleeper->task != NULL && waits_outside(pool, sleeper->task)))
-            return true;
-        known++;
-    }
-    return atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed) > known;
+    struct look_outside outside;
+    if (has_more_asleep(pool))
+        return true;
+    looks++;
+    join_pool(pool);
+    do {
+        outside = (struct look_outside){ .look = { .is_it = is_outside, .beyond = true } };
+        const struct sti_sleeper *sleeper;
+        LIST_FOREACH(sleeper, &sleepers, link)
+        {
+            if (is_joined(sleeper->worker->pool) && !sleeper->timed && may_wake(sleeper, &outside))
+                return true;
+        }
+    } while (outside.has_joined);
+    return false;
 }
 
 static enum sti_verdict look_where_all_sleep(struct sti_sleeper *sleeper)
@@ -232,7 +287,7 @@ static enum sti_verdict look_where_all_sleep(struct sti_sleeper *sleeper)
     }
     if (unbegun.found != NULL)
         sti_task_release(unbegun.found);
-    bool is_stuck = unbegun.found != NULL || unbegun.due;
+    bool is_stuck = unbegun.found != NULL || unbegun.due || unbegun.elsewhere;
     return is_stuck && !may_be_woken_from_outside(pool) ? STI_GIVE_UP : STI_SLEEP_ON;
 }
 
@@ -244,14 +299,20 @@ static void nudge(struct sti_sleeper *sleeper)
     sti_event_signal(&sleeper->task->woken);
 }
 
-/* Those that the last look came past. */
+/* A circle through each of several futures that one waits for shows to that one alone: others come past it once. */
+static bool waits_for_several(const struct sti_sleeper *sleeper)
+{
+    return sti_task_is_compound(sleeper->task);
+}
+
+/* Those that the last look came past, which was the sleeper's first, or not. */
 static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
 {
     struct sti_sleeper *sleeper;
     LIST_FOREACH(sleeper, &sleepers, link)
     {
         if (sleeper != self && sleeper->seen == looks && sleeper->task != NULL && !sleeper->timed &&
-            (in_circle || waits_for_held(sleeper)))
+            (in_circle || waits_for_held(sleeper) || (!self->has_looked && waits_for_several(sleeper))))
             nudge(sleeper);
     }
 }
@@ -263,6 +324,31 @@ static void nudge_all_of(const stint_pool *pool, const struct sti_sleeper *self)
     {
         if (sleeper != self && sleeper->worker->pool == pool && sleeper->task != NULL && !sleeper->timed)
             nudge(sleeper);
+    }
+}
+
+static bool is_stuck(const struct sti_sleeper *sleeper)
+{
+    struct look_for_unbegun unbegun = look_for_unbegun(sleeper, false);
+    if (unbegun.found != NULL)
+        sti_task_release(unbegun.found);
+    return unbegun.found != NULL || unbegun.due || unbegun.elsewhere;
+}
+
+/* The last of several pools that wait for each other has fallen asleep, and it may be for another one's sleeper to be
+ * told. One is enough. */
+static void nudge_stuck_elsewhere(const stint_pool *pool)
+{
+    struct sti_sleeper *sleeper;
+    if (may_be_woken_from_outside(pool))
+        return;
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper->worker->pool != pool && is_joined(sleeper->worker->pool) && sleeper->task != NULL &&
+            !sleeper->timed && is_stuck(sleeper)) {
+            nudge(sleeper);
+            return;
+        }
     }
 }
 
@@ -304,8 +390,10 @@ void sti_deadlock_enter(struct sti_sleeper *sleeper)
     sleeper->worker->slept = sleeper;
     atomic_fetch_add_explicit(&listed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    if (all_sleep(sleeper->worker->pool))
+    if (all_sleep(sleeper->worker->pool)) {
         nudge_all_of(sleeper->worker->pool, sleeper); /* what may wake them from outside has become less */
+        nudge_stuck_elsewhere(sleeper->worker->pool);
+    }
     sti_plain_mutex_unlock(&lock);
 }
 
@@ -315,6 +403,7 @@ enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
     sti_plain_mutex_lock(&lock);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
+    sleeper->has_looked = true;
     if (verdict != STI_SLEEP_ON)
         take_off_list(sleeper);
     sti_plain_mutex_unlock(&lock);
@@ -335,6 +424,22 @@ void sti_deadlock_stir(const stint_pool *pool)
         return;
     sti_plain_mutex_lock(&lock);
     nudge_all_of(pool, NULL);
+    sti_plain_mutex_unlock(&lock);
+}
+
+void sti_deadlock_tell_of(const stint_pool *pool, const sti_task *task)
+{
+    const stint_account *account = task->options.account;
+    sti_deadlock_stir(pool);
+    if (account == NULL || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
+        return;
+    struct sti_sleeper *sleeper;
+    sti_plain_mutex_lock(&lock);
+    LIST_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper->task != NULL && !sleeper->timed && may_have_slot(sleeper, account))
+            nudge(sleeper);
+    }
     sti_plain_mutex_unlock(&lock);
 }
 

@@ -20,12 +20,13 @@
  *
  *   it waits for                                    and                                              so it
  *   itself, over others                             none of them has a time-out                      gets EDEADLK
- *   a task that is held back, as its account has    a task that may have one of the slots waits      runs it, over the
- *   its maximum of running ones                     for the sleeper, and does not run meanwhile      maximum
+ *   a task that is held back, as its account has    it has one of the slots itself, or one that has  runs it, over the
+ *   its maximum of running ones                     waits for it, and does not run meanwhile         maximum
  *   a task of its pool that nobody has begun        all the pool's threads sleep                     runs it, on what
  *                                                                                                    stack is left
- *   the same, without stack for it; or a task that  all the pool's threads sleep, and nothing from   gets EAGAIN
- *   is due and has no slot in the queue             outside wakes one of them
+ *   the same, without stack for it; a task that     all the pool's threads sleep, and nothing from   gets EAGAIN
+ *   is due and has no slot in the queue; or one     outside wakes one of them; the other pool's
+ *   that another pool has in its queue              threads sleep, too, and nothing wakes those
  *
  * So the waiter runs nothing but what it waits for: nobody else's wait can depend on its going on before that has
  * ended.
@@ -34,7 +35,8 @@
  * are do not change what they run nor what they wait for before they have left it. A join cannot fail, and a task that
  * waits with a time-out runs nothing: so who finds something that is another's to do nudges him, and he looks again.
  * All sleepers of a pool are nudged when its last thread falls asleep, and when a delayed task can be run, or has no
- * slot, while all of them sleep.
+ * slot, while all of them sleep; and where that pool and others wait for each other only, one of those others that is
+ * to be told. Those who have a slot of an account are nudged when a delayed task of that account is put into a queue.
  *
  * A look follows each sleeper once, and of compound futures so many as are ever looked into (compound.h); so it takes
  * as long as there are sleepers, and no longer. What it does not find because of that bound ends by a deadline, a
@@ -62,6 +64,7 @@ struct sti_sleeper {
     atomic_bool nudged; /* to look again; release and acquire */
     uint64_t seen;      /* in the look with this number */
     bool leads;         /* to the one that looks: then */
+    bool has_looked;
     bool is_listed;
     LIST_ENTRY(sti_sleeper) link;
 };
@@ -87,6 +90,10 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
 
 /* If all of the pool's threads sleep, those on the list have to look again. Any thread. */
 void sti_deadlock_stir(const stint_pool *pool);
+
+/* The task has been put into a queue, and may be held back there: the same, and those who run a task that may have one
+ * of its account's slots look again, too. Any thread. */
+void sti_deadlock_tell_of(const stint_pool *pool, const sti_task *task);
 
 /* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
 void sti_deadlock_forget(void);

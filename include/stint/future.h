@@ -34,7 +34,8 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  * ECANCELED: the calling task, in STINT_FAIL, is to stop.
  * EAGAIN: every thread of the pool waits, no substitute is left, nobody has begun the awaited task, and an eighth of
  *   this thread's stack is all that is left; or the awaited task was delayed (delayed.h), and there is no slot for it
- *   in the queue. Try again later.
+ *   in the queue; or it lies in the queue of another pool, whose threads all wait, too, and in the end for this one's.
+ *   Try again later.
  * Any thread. */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
