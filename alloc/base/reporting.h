@@ -30,7 +30,7 @@ struct sti_reporting_hooks {
     void (*measured)(struct sti_scope *scope, size_t held);
     void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
     void (*begin_end)(struct sti_scope *scope);
-    void (*end)(struct sti_scope *scope, stint_outcome *outcome);
+    void (*end)(struct sti_scope *scope, const stint_outcome *outcome);
     void (*unread)(struct sti_scope *scope);
     void (*drop)(struct stint_report *report);
     void (*end_thread)(struct sti_thread *thread);
@@ -42,11 +42,10 @@ extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
 static inline stint_report_level sti_reporting_level(const struct sti_scope *scope)
 {
     const struct sti_scope_request *request = scope->request;
-    bool is_of_pool = request->tally != NULL;
-    if (!is_of_pool && request->report == NULL)
+    if (request->report == NULL)
         return STINT_REPORT_NONE;
     stint_report_level level = request->options->report;
-    return level != STINT_REPORT_NONE || !is_of_pool ? level : scope->thread->report_level;
+    return level != STINT_REPORT_NONE || request->tally == NULL ? level : scope->thread->report_level;
 }
 
 static inline bool sti_reporting_is_on(const struct sti_scope *scope)
@@ -104,7 +103,7 @@ static inline void sti_reporting_begin_end(struct sti_scope *scope, stint_reason
         sti_reporting_hooks->begin_end(scope);
 }
 
-static inline void sti_reporting_end(struct sti_scope *scope, stint_outcome *outcome)
+static inline void sti_reporting_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     if (__builtin_expect(scope->thread->reporting != NULL, 0))
         sti_reporting_hooks->end(scope, outcome);

@@ -73,26 +73,6 @@ static int output_end(struct output *output)
 /* --- A profile as collapsed stacks: for each callstack a line with the account and the task, the functions from the
  * outermost in, and a number of bytes. One thread. */
 
-/* The symbols of all callstacks. 0; ENOMEM. */
-static int open_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < snapshot->count; i++)
-        count += snapshot->entries[i].site->length;
-    uintptr_t *addresses = malloc((count + 1) * sizeof *addresses);
-    if (addresses == NULL)
-        return ENOMEM;
-    count = 0;
-    for (size_t i = 0; i < snapshot->count; i++) {
-        const struct sti_profile_site *site = snapshot->entries[i].site;
-        for (size_t j = 0; j < site->length; j++)
-            addresses[count++] = sti_profile_call(site->callstack[j]);
-    }
-    int error = sti_symbols_open(symbols, addresses, count, &snapshot->others, snapshot->demangle);
-    free(addresses);
-    return error;
-}
-
 /* The separators of the format are no part of a name. */
 static void write_name(struct output *output, const char *name)
 {
@@ -117,17 +97,15 @@ static void write_label(struct output *output, const char *what, const char *nam
 }
 
 /* Functions that have no name on this machine are one in a module: their addresses would tear the graph apart. */
-static void write_frame(struct output *output, const struct sti_symbols *symbols, const struct sti_frame *frame)
+static void write_frame(struct output *output, const struct sti_frame *frame)
 {
-    const char *path = frame->module < symbols->module_count ? symbols->modules[frame->module].path : "unknown";
-    const char *slash = strrchr(path, '/');
     if (frame->function != NULL)
         write_name(output, frame->function);
     else
-        write_label(output, "", slash != NULL ? slash + 1 : path, "]");
+        write_label(output, "", frame->module != NULL ? sti_frame_module(frame) : "unknown", "]");
 }
 
-static void write_line(struct output *output, const struct sti_symbols *symbols, const struct sti_profile_site *site,
+static void write_line(struct output *output, struct sti_symbols *symbols, const struct sti_profile_site *site,
                        uint64_t bytes)
 {
     char number[32];
@@ -136,7 +114,7 @@ static void write_line(struct output *output, const struct sti_symbols *symbols,
     if (site->task != NULL)
         write_label(output, "task ", site->task, "];");
     for (size_t i = site->length; i-- > 0;) {
-        write_frame(output, symbols, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
+        write_frame(output, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
         if (i > 0)
             output_write(output, ";", 1);
     }
@@ -151,7 +129,7 @@ static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *st
 {
     struct output *output = malloc(sizeof *output);
     struct sti_symbols symbols;
-    if (output == NULL || open_symbols(snapshot, &symbols) != 0) {
+    if (output == NULL || sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0) {
         free(output);
         return ENOMEM;
     }
@@ -163,15 +141,16 @@ static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *st
             write_line(output, &symbols, snapshot->entries[i].site, bytes);
     }
     int error = output_end(output);
-    sti_symbols_close(&symbols);
     free(output);
-    return error;
+    int missing = sti_symbols_close(&symbols);
+    return error != 0 ? error : missing;
 }
 
 /* --- A profile in pprof's format. One thread.
  *
- * Protobuf messages that follow one another are one message with the fields of all: so each sample, location and string
- * is written as a small profile of its own, and no more than one is in memory. */
+ * Protobuf messages that follow one another are one message with the fields of all: so each sample is written as a
+ * small profile of its own, behind those of the locations, functions and strings that it is the first to name, and no
+ * more than one is in memory. */
 
 #define VALUES 4
 
@@ -189,6 +168,7 @@ struct writing {
     void *functions;
     uint64_t string_count;
     uint64_t function_count;
+    uint64_t location_count;
     int error;
 };
 
@@ -317,15 +297,15 @@ static void write_module(struct writing *writing, const struct sti_module *modul
     put(writing, &part);
 }
 
-static void write_location(struct writing *writing, const struct sti_frame *frame, uint64_t id)
+static void write_location(struct writing *writing, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
     Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
     Sti__Pprof__Location location = STI__PPROF__LOCATION__INIT;
     Sti__Pprof__Location *locations = &location;
     Sti__Pprof__Line line = STI__PPROF__LINE__INIT;
     Sti__Pprof__Line *lines = &line;
-    location.id = id;
-    location.mapping_id = frame->module + 1; /* 0: none */
+    location.id = frame->id;
+    location.mapping_id = frame->module != NULL ? (uint64_t)(frame->module - symbols->modules) + 1 : 0;
     location.address = frame->address;
     if (frame->function != NULL) {
         line.function_id = function_id(writing, frame);
@@ -336,6 +316,16 @@ static void write_location(struct writing *writing, const struct sti_frame *fram
     part.n_location = 1;
     part.location = &locations;
     put(writing, &part);
+}
+
+static uint64_t location_id(struct writing *writing, struct sti_symbols *symbols, uintptr_t address)
+{
+    const struct sti_frame *frame = sti_symbols_frame(symbols, address);
+    if (frame->id > writing->location_count) {
+        writing->location_count = frame->id;
+        write_location(writing, symbols, frame);
+    }
+    return frame->id;
 }
 
 static void add_label(struct writing *writing, Sti__Pprof__Sample *sample, Sti__Pprof__Label *label, const char *key,
@@ -349,8 +339,7 @@ static void add_label(struct writing *writing, Sti__Pprof__Sample *sample, Sti__
     sample->label[sample->n_label++] = label;
 }
 
-static void write_sample(struct writing *writing, const struct sti_symbols *symbols,
-                         const struct sti_profile_entry *entry)
+static void write_sample(struct writing *writing, struct sti_symbols *symbols, const struct sti_profile_entry *entry)
 {
     Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
     Sti__Pprof__Sample sample = STI__PPROF__SAMPLE__INIT;
@@ -364,10 +353,8 @@ static void write_sample(struct writing *writing, const struct sti_symbols *symb
         (int64_t)entry->values.inuse_objects,
         (int64_t)entry->values.inuse_bytes,
     };
-    for (size_t i = 0; i < entry->site->length; i++) {
-        uintptr_t call = sti_profile_call(entry->site->callstack[i]);
-        locations[i] = (uint64_t)(sti_symbols_frame(symbols, call) - symbols->frames) + 1;
-    }
+    for (size_t i = 0; i < entry->site->length; i++)
+        locations[i] = location_id(writing, symbols, sti_profile_call(entry->site->callstack[i]));
     sample.n_location_id = entry->site->length;
     sample.location_id = locations;
     sample.n_value = VALUES;
@@ -384,27 +371,25 @@ static int write_pprof(const struct sti_profile_snapshot *snapshot, FILE *stream
 {
     struct writing *writing = calloc(1, sizeof *writing);
     struct sti_symbols symbols;
-    if (writing == NULL || open_symbols(snapshot, &symbols) != 0) {
+    if (writing == NULL || sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0) {
         free(writing);
         return ENOMEM;
     }
     writing->buffer.append = append;
     output_begin(&writing->output, stream, true);
     write_head(writing, snapshot);
-    for (size_t i = 0; i < symbols.module_count; i++)
-        write_module(writing, &symbols.modules[i], i + 1);
-    for (size_t i = 0; i < symbols.frame_count; i++)
-        write_location(writing, &symbols.frames[i], i + 1);
     for (size_t i = 0; i < snapshot->count && writing->output.error == 0; i++)
         write_sample(writing, &symbols, &snapshot->entries[i]);
+    for (size_t i = 0; i < symbols.module_count; i++) /* when it is known of which frames there are names */
+        write_module(writing, &symbols.modules[i], i + 1);
     int error = output_end(&writing->output);
     if (error == 0)
         error = writing->error;
     tdestroy(writing->strings, free);
     tdestroy(writing->functions, free);
-    sti_symbols_close(&symbols);
     free(writing);
-    return error;
+    int missing = sti_symbols_close(&symbols);
+    return error != 0 ? error : missing;
 }
 
 /* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */

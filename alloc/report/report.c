@@ -228,13 +228,6 @@ struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
 
 /* --- Its end: with the task's. Thread of the scope, outside of it. */
 
-static void (*taken_by)(stint_outcome *outcome, struct stint_report *report);
-
-void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report))
-{
-    taken_by = taken;
-}
-
 void sti_report_set_thread_level(stint_report_level level)
 {
     struct sti_thread *thread = sti_thread_own();
@@ -301,17 +294,14 @@ static void describe(struct stint_report *report, const struct sti_scope *scope,
     merge_group(report, scope);
 }
 
-static void note_end(struct sti_scope *scope, stint_outcome *outcome)
+static void note_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     struct stint_report *report = scope->thread->reporting;
-    const struct sti_scope_request *request = scope->request;
     scope->thread->reporting = NULL;
     describe(report, scope, outcome);
     scope->report = NULL;
-    if (request->report != NULL)
-        *request->report = report;
-    else
-        taken_by(outcome, report);
+    stint_report_release(*scope->request->report); /* of an earlier turn of the task */
+    *scope->request->report = report;
 }
 
 static void give_back(struct sti_scope *scope)
@@ -394,66 +384,8 @@ int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, st
     return error;
 }
 
-/* --- The writing of a report. The formats for people and machines are in the module that writes profiles (names.h),
- * which is loaded when it is first needed; pprof's is that of a profile, which is made of the report here. Any thread,
- * one at a time. */
-
-/* --- A report as a profile. */
-
-static struct sti_profile_site *make_site(const struct stint_report *report, const uintptr_t *frames, size_t length)
-{
-    struct sti_profile_site *site = calloc(1, sizeof *site + length * sizeof site->callstack[0]);
-    if (site == NULL)
-        return NULL;
-    site->task = report->is_named ? report->name : NULL;
-    site->account = report->account[0] != '\0' ? report->account : NULL;
-    site->length = length;
-    memcpy(site->callstack, frames, length * sizeof *frames);
-    return site;
-}
-
-static void add(struct sti_profile_snapshot *snapshot, struct sti_profile_site *site, uint64_t blocks, uint64_t bytes)
-{
-    if (site == NULL)
-        return;
-    snapshot->entries[snapshot->count++] = (struct sti_profile_entry){
-        .site = site,
-        .values = { .alloc_objects = blocks, .alloc_bytes = bytes, .inuse_objects = blocks, .inuse_bytes = bytes },
-    };
-}
-
-/* Without samples all that it held is said to be of the place where it was stopped. False: no memory. */
-static bool fill(struct sti_profile_snapshot *snapshot, const struct stint_report *report)
-{
-    for (size_t i = 0; i < report->holder_count; i++) {
-        const struct sti_report_holder *holder = &report->holders[i];
-        add(snapshot, make_site(report, holder->frames, holder->length), holder->blocks, holder->bytes);
-    }
-    if (report->holder_count > 0)
-        return snapshot->count == report->holder_count;
-    add(snapshot, make_site(report, report->tripped.frames, report->tripped.length), report->heap.blocks,
-        sti_report_held(report));
-    return snapshot->count == 1;
-}
-
-static int write_profile(const struct sti_profile_means *means, const struct stint_report *report, FILE *stream)
-{
-    struct sti_profile_snapshot *snapshot =
-        calloc(1, sizeof *snapshot + STI_REPORT_HOLDERS * sizeof snapshot->entries[0]);
-    if (snapshot == NULL)
-        return ENOMEM;
-    snapshot->demangle = means->demangle;
-    snapshot->duration = report->usage.wall_ns;
-    snapshot->interval = report->interval;
-    snapshot->others = report->others;
-    int error = fill(snapshot, report) ? means->writer->write(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
-    for (size_t i = 0; i < snapshot->count; i++)
-        free((void *)(uintptr_t)snapshot->entries[i].site);
-    free(snapshot);
-    return error;
-}
-
-/* --- One at a time, as profiles are: what looks names up is not made for more. */
+/* --- The writing of a report: in the module that writes profiles (write.c), which is loaded when it is first needed.
+ * Any thread; one at a time, as profiles are. */
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -476,8 +408,6 @@ struct wanted {
 static int make(const struct sti_profile_means *means, const void *arg, FILE *stream)
 {
     const struct wanted *wanted = arg;
-    if (wanted->kind == STINT_REPORT_PPROF)
-        return write_profile(means, wanted->report, stream);
     sti_report_writer_fn *writer = find_writer(means);
     return writer != NULL ? writer(wanted->report, means->demangle, stream, wanted->kind) : ELIBACC;
 }

@@ -6,7 +6,7 @@
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
  * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
  * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
- * the module that writes profiles (text.c, json.c). The one of a task that ends Ok waits on its thread for the next
+ * the module that writes profiles (write.c). The one of a task that ends Ok waits on its thread for the next
  * task. When a task has ended otherwise, the report is its taker's, and is never changed again. */
 #ifndef STI_ALLOC_REPORT_REPORT_H
 #define STI_ALLOC_REPORT_REPORT_H
@@ -197,15 +197,6 @@ struct stint_report *sti_report_make(bool in_handler);
 
 /* --- What was taken down. Any thread. --- */
 
-/* What it held in all, as far as that is known. */
-static inline uint64_t sti_report_held(const struct stint_report *report)
-{
-    const struct sti_report_heap *heap = &report->heap;
-    if (heap->is_taken)
-        return heap->bytes + heap->libc_bytes + heap->mapped_bytes;
-    return report->point_count > 0 ? report->points[report->point_count - 1].held : report->usage.peak;
-}
-
 void sti_report_free(struct stint_report *report);
 
 /* What all reports say of a task that is not running here: of its options, which may be NULL, and its outcome. */
@@ -221,14 +212,11 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
 /* Of the calling thread's tasks that do not say it themselves. */
 void sti_report_set_thread_level(stint_report_level level);
 
-/* Told of each report of a task of a pool, with the outcome that it belongs to. At start. */
-void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report));
-
 /* At start. */
 void sti_report_start(void);
 
-/* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
- * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
+/* --- The writing, between the library and the module that writes profiles, where this is found by its name. Into
+ * memory. 0; ENOMEM. One thread at a time. --- */
 
 typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
                                  stint_report_kind kind);
