@@ -150,7 +150,6 @@ static void limit_class(struct sti_report_class *class)
 static void limit_heap(struct sti_report_heap *heap)
 {
     limit_truth(&heap->is_taken);
-    limit_truth(&heap->is_searched);
     limit(&heap->class_count, STI_REPORT_CLASSES);
     for (size_t i = 0; i < heap->class_count; i++)
         limit_class(&heap->classes[i]);

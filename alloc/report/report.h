@@ -47,8 +47,7 @@ struct sti_thread;
 /* The innermost first; each as a return address: the instruction before it was executed last. */
 struct sti_report_stack {
     size_t length;
-    bool is_cut;     /* there are more, further out */
-    uintptr_t begin; /* of the innermost frame, on the stack */
+    bool is_cut; /* there are more, further out */
     uintptr_t frames[STI_REPORT_DEPTH];
 };
 
@@ -89,14 +88,14 @@ struct sti_report_class {
     size_t blocks;
     size_t bytes;
     unsigned looked_at; /* blocks, for what they contain */
+    size_t full_pages;  /* without a free block */
     size_t content_count;
     struct sti_report_contents contents[STI_REPORT_CONTENTS];
 };
 
 struct sti_report_block {
     size_t size;
-    uintptr_t address; /* 0: one of several in a page of which it is not known which live */
-    struct sti_report_contents contents;
+    struct sti_report_contents contents; /* OTHER, too, where it is not known which block of a page it is */
 };
 
 struct sti_report_heap {
@@ -108,15 +107,6 @@ struct sti_report_heap {
     size_t mapped_bytes; /* and pages that it has mapped */
     size_t class_count;
     size_t largest_count;
-
-    /* Blocks that nothing in the heap points to. */
-    bool is_searched;   /* all of it; otherwise time ran out before it was known */
-    size_t live_blocks; /* that were looked at, to their ends */
-    size_t live_bytes;
-    size_t lost_blocks; /* that no block points to */
-    size_t lost_bytes;
-    size_t unread_bytes; /* of blocks, in pages that the task has forbidden to be read */
-
     struct sti_report_class classes[STI_REPORT_CLASSES]; /* by size */
     struct sti_report_block largest[STI_REPORT_LARGEST];
 };

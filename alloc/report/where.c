@@ -46,14 +46,12 @@ static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
 }
 
 /* In the midst are those of a stint_run in the task. */
-static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked)
+static void trim(struct sti_report_stack *stack, uintptr_t *frames, size_t walked)
 {
     size_t first = 0;
     while (first < walked && is_own(frames[first]))
         first++;
     size_t length = leave_own_out(frames, first, walked) - first;
-    if (first > 0)
-        stack->begin = tops[first - 1];
     stack->is_cut = walked == STI_REPORT_DEPTH + OWN_FRAMES || length > STI_REPORT_DEPTH;
     stack->length = length < STI_REPORT_DEPTH ? length : STI_REPORT_DEPTH;
     memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
@@ -63,16 +61,14 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
                                                  const struct sti_registers *stopped)
 {
     void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
-    uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
     if (stopped == NULL && sti_thread_metered == NULL) /* the task's frames have been left */
         return;
     struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
-    size_t length = sti_callstack_of(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
+    size_t length = sti_callstack_of(at, end, frames, STI_REPORT_DEPTH + OWN_FRAMES);
     if (length > 0)
         frames[0] = (char *)frames[0] + 1;
-    stack->begin = at.sp;
-    trim(stack, (uintptr_t *)(void *)frames, tops, length);
+    trim(stack, (uintptr_t *)(void *)frames, length);
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */

@@ -399,9 +399,7 @@ static void json_what(struct writing *to, const struct sti_report_heap *heap)
         put(to, "{'size':%lu", heap->largest[i].size);
         json_contents(to, &heap->largest[i].contents);
     }
-    put(to, "],'lost':{'is_known':%c,'blocks':%lu,'bytes':%lu,'of_blocks':%lu,'of_bytes':%lu,'unread_bytes':%lu}}",
-        heap->is_searched, heap->lost_blocks, heap->lost_bytes, heap->live_blocks, heap->live_bytes,
-        heap->unread_bytes);
+    put(to, "]}");
 }
 
 static void json_who(struct writing *to, const struct stint_report *report)
@@ -651,21 +649,6 @@ static void write_class(struct writing *to, const struct sti_report_heap *heap, 
     put(to, "\n");
 }
 
-static void write_lost(struct writing *to, const struct sti_report_heap *heap)
-{
-    if (heap->blocks == 0)
-        return;
-    if (heap->is_searched)
-        put(to, "\nlost: nothing points to %s blocks any more, %.1f %% of them (%.1f %% of the bytes)",
-            number_of(to, heap->lost_blocks), percent_of(heap->lost_blocks, heap->live_blocks),
-            percent_of(heap->lost_bytes, heap->live_bytes));
-    else
-        put(to, "\nlost: not known; %.1f %% of the bytes were looked at", percent_of(heap->live_bytes, heap->bytes));
-    if (heap->unread_bytes > 0)
-        put(to, "; %s could not be read", bytes_of(to, heap->unread_bytes));
-    put(to, "\n");
-}
-
 static size_t count_alike(const struct sti_report_heap *heap, size_t first)
 {
     size_t count = 1;
@@ -698,7 +681,6 @@ static void write_what(struct writing *to, const struct sti_report_heap *heap)
     for (size_t i = heap->class_count; i-- > 0;)
         write_class(to, heap, &heap->classes[i]);
     write_largest(to, heap);
-    write_lost(to, heap);
 }
 
 static void write_who(struct writing *to, const struct stint_report *report)

@@ -155,8 +155,7 @@ static bool is_safe(const stint_report *report)
     const struct sti_report_heap *heap = &report->heap;
     return has_its_size(report) && is_truth(&report->is_delivered) && is_truth(&report->was_elsewhere) &&
            is_truth(&report->tripped.is_cut) && is_truth(&report->delivered.is_cut) && is_truth(&report->is_sampled) &&
-           is_truth(&heap->is_taken) && is_truth(&heap->is_searched) &&
-           is_ended(report->roots[0].where, sizeof report->roots[0].where) &&
+           is_truth(&heap->is_taken) && is_ended(report->roots[0].where, sizeof report->roots[0].where) &&
            is_ended(report->roots[0].module, sizeof report->roots[0].module) &&
            (unsigned)heap->largest[0].contents.kind <= STI_REPORT_POINTER && isfinite(report->interval) &&
            report->interval >= 0;
@@ -183,7 +182,6 @@ TEST(what_cannot_be_true_is_made_safe)
     assert_made_safe(interval, ENDLESS);
     assert_made_safe(interval, NEGATIVE);
     assert_made_safe(heap.is_taken, NO_TRUTH);
-    assert_made_safe(heap.is_searched, NO_TRUTH);
     assert_made_safe(heap.class_count, TOO_MANY);
     assert_made_safe(heap.largest_count, TOO_MANY);
     assert_made_safe(heap.classes[0].content_count, TOO_MANY);
