@@ -38,6 +38,9 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
 
 #define STI_SAMPLER_MAX_DRAWN 65536
 
+/* How many of so many samples are somebody's who has this share of them, each by itself. */
+uint64_t sti_sampler_split(struct sti_sampler *sampler, uint64_t samples, double share);
+
 /* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands
  * above them all and registers what it wants to be told. Each function says its thread.
  *
@@ -56,15 +59,14 @@ struct sti_tracked_log;
 /* What a thread's record has for the profile. */
 struct sti_sampling {
     uint64_t next;            /* value of used from which the byte that is sampled next follows; UINT64_MAX: none */
-    uint64_t profile_behind;  /* so far behind it is the profile's, */
-    uint64_t rate_behind;     /* and that of the rate; one of them is 0. UINT64_MAX: none */
     uint64_t profile_samples; /* of those that were drawn last */
     uint64_t rate_samples;
     uint64_t samples;          /* in the block that the last sample point was for, until it is made; mostly 0 */
     struct sti_rate *rates;    /* of its scopes, the innermost first; NULL: none has one */
     struct sti_rate *rate;     /* of the scope that it is in, or of one around that; NULL: none */
     uint64_t profile;          /* the one it has joined; 0: none */
-    struct sti_sampler random; /* of it */
+    double interval;           /* of that one, bytes; 0: it draws none for it */
+    struct sti_sampler random; /* of the samples of both */
     void **callstack;          /* room for as many frames as that asks for */
     size_t depth;
     struct sti_tracked_log *log; /* of the blocks in its heaps that are followed */

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "alloc/base/callstack.h"
-#include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -272,8 +271,7 @@ void sti_tracked_forget_all(void)
 struct sti_rate {
     struct sti_rate *below; /* of a scope of the same thread's */
     const struct sti_scope *scope;
-    bool is_over; /* it is the child of a fork(2) */
-    struct sti_sampler random;
+    bool is_over;                  /* it is the child of a fork(2) */
     struct sti_gathered *gathered; /* callstacks, without what was allocated there */
 };
 
@@ -313,7 +311,6 @@ static struct sti_rate *make_rate(const struct sti_scope *scope)
     }
     rate->scope = scope;
     rate->below = scope->thread->sampling.rates;
-    sti_sampler_init(&rate->random, sti_clock_now() ^ (uintptr_t)rate, rate->gathered->interval);
     return rate;
 }
 
@@ -362,14 +359,9 @@ void sti_rate_forget_all(void)
 
 /* --- Its samples. --- */
 
-uint64_t sti_rate_next(struct sti_rate *rate, uint64_t used)
+double sti_rate_interval(const struct sti_rate *rate)
 {
-    return used + sti_sampler_interval(&rate->random);
-}
-
-uint64_t sti_rate_draw(struct sti_rate *rate, uint64_t *next, uint64_t used, uint64_t charge)
-{
-    return sti_memprof_draw_from(&rate->random, next, used, charge);
+    return rate != NULL ? rate->gathered->interval : 0;
 }
 
 /* A block that is followed, with what it stands for. */

@@ -442,7 +442,8 @@ void sti_memprof_end_thread(struct sti_sampling *sampling)
     sampling->depth = 0;
     sampling->outside = NULL;
     sampling->profile = 0; /* the next one joins anew */
-    sampling->next = sampling->profile_behind = sampling->rate_behind = UINT64_MAX;
+    sampling->interval = 0;
+    sampling->next = UINT64_MAX;
 }
 
 /* --- What the rest of the library knows of the profiler. --- */

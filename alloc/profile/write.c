@@ -24,8 +24,6 @@
 #include "alloc/scope/context.h"
 #include "memprof.h"
 
-#if STI_PROFILES
-
 /* --- Loading the module that writes profiles (write.h). Any thread.
  *
  * It is looked for where it was installed beside this library (lib/stint/), and where it was built beside it. This
@@ -130,7 +128,7 @@ int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_mak
 {
     struct sti_output output;
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = sti_memprof_is_calling() ? EDEADLK : fill_quietly(&output, lock, make, arg);
+    int error = sti_memprof_is_calling() ? EDEADLK : STI_PROFILES ? fill_quietly(&output, lock, make, arg) : ENOTSUP;
     sti_thread_set_cancellation(cancellation);
     if (error == 0)
         return sti_output_write_and_unmask(&output, fd);
@@ -174,33 +172,6 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
     free(snapshot);
     return error;
 }
-
-#else
-
-/* --- In place of the writing of profiles, where the libraries for it are missing. --- */
-
-int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
-{
-    (void)fd;
-    (void)lock;
-    (void)make;
-    (void)arg;
-    stint_unmask();
-    return sti_memprof_is_calling() ? EDEADLK : ENOTSUP;
-}
-
-int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
-                      FILE *stream, stint_profile_kind kind)
-{
-    (void)means;
-    (void)gathered;
-    (void)duration;
-    (void)stream;
-    (void)kind;
-    return ENOTSUP;
-}
-
-#endif
 
 /* --- The gathering of a profile (write.h). Any thread, in the callbacks of the tracker.
  *
