@@ -33,7 +33,6 @@ struct sti_reporting_hooks {
     void (*end)(struct sti_scope *scope, const stint_outcome *outcome);
     void (*unread)(struct sti_scope *scope);
     void (*drop)(struct stint_report *report);
-    void (*end_thread)(struct sti_thread *thread);
 };
 extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
 
@@ -129,12 +128,6 @@ static inline void sti_reporting_drop(struct sti_shared_interrupt *shared)
     struct stint_report *report = atomic_load_explicit(&shared->report, memory_order_acquire);
     if (report != NULL)
         sti_reporting_hooks->drop(report);
-}
-
-static inline void sti_reporting_end_thread(struct sti_thread *thread)
-{
-    if (sti_reporting_hooks != NULL)
-        sti_reporting_hooks->end_thread(thread);
 }
 
 #endif

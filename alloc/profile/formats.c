@@ -1,149 +1,73 @@
 /* SPDX-License-Identifier: MIT
  *
- * The module's part: a stream to a descriptor, the collapsed format, and pprof's; see write.h. One thread. */
+ * The module's part: the collapsed format, and pprof's; see write.h. One thread. */
 #include <errno.h>
+#include <limits.h>
 #include <search.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/api.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "pprof.pb-c.h"
 #include "symbols.h"
 #include "write.h"
 
-/* --- A buffered stream to a descriptor, gzipped or plain. --- */
-
-struct output {
-    FILE *stream;
-    int error; /* of zlib's; the stream keeps its own */
-    bool gzipped;
-    z_stream zip;
-    unsigned char buffer[16384];
-};
-
-#define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
-#define MEMORY_LEVEL 8
-
-static void output_begin(struct output *output, FILE *stream, bool gzipped)
-{
-    *output = (struct output){ .stream = stream, .gzipped = gzipped };
-    if (gzipped &&
-        deflateInit2(&output->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
-        output->error = ENOMEM;
-}
-
-static void zip(struct output *output, int flush)
-{
-    int status;
-    do {
-        output->zip.next_out = output->buffer;
-        output->zip.avail_out = sizeof output->buffer;
-        status = deflate(&output->zip, flush);
-        fwrite(output->buffer, 1, sizeof output->buffer - output->zip.avail_out, output->stream);
-    } while (output->zip.avail_in > 0 || (flush == Z_FINISH && status == Z_OK));
-}
-
-static void output_write(struct output *output, const void *data, size_t size)
-{
-    if (output->error != 0)
-        return;
-    if (!output->gzipped) {
-        fwrite(data, 1, size, output->stream);
-        return;
-    }
-    output->zip.next_in = (z_const Bytef *)(uintptr_t)data;
-    output->zip.avail_in = (uInt)size;
-    zip(output, Z_NO_FLUSH);
-}
-
-static int output_end(struct output *output)
-{
-    if (!output->gzipped || output->error != 0)
-        return output->error;
-    output->zip.avail_in = 0;
-    zip(output, Z_FINISH);
-    deflateEnd(&output->zip);
-    return 0;
-}
-
 /* --- A profile as collapsed stacks: for each callstack a line with the account and the task, the functions from the
  * outermost in, and a number of bytes. One thread. */
 
 /* The separators of the format are no part of a name. */
-static void write_name(struct output *output, const char *name)
+static void write_name(FILE *stream, const char *name)
 {
-    while (*name != '\0') {
-        size_t plain = strcspn(name, ";\n");
-        output_write(output, name, plain);
-        name += plain;
-        if (*name != '\0') {
-            output_write(output, *name == ';' ? ":" : " ", 1);
-            name++;
-        }
-    }
+    for (; *name != '\0'; name++)
+        fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, stream);
 }
 
 /* In brackets: what is no function. */
-static void write_label(struct output *output, const char *what, const char *name, const char *end)
+static void write_label(FILE *stream, const char *what, const char *name, const char *end)
 {
-    output_write(output, "[", 1);
-    write_name(output, what);
-    write_name(output, name);
-    output_write(output, end, strlen(end));
+    fprintf(stream, "[%s", what);
+    write_name(stream, name);
+    fputs(end, stream);
 }
 
 /* Functions that have no name on this machine are one in a module: their addresses would tear the graph apart. */
-static void write_frame(struct output *output, const struct sti_frame *frame)
+static void write_frame(FILE *stream, const struct sti_frame *frame)
 {
     if (frame->function != NULL)
-        write_name(output, frame->function);
+        write_name(stream, frame->function);
     else
-        write_label(output, "", frame->module != NULL ? sti_frame_module(frame) : "unknown", "]");
+        write_label(stream, "", frame->module != NULL ? sti_frame_module(frame) : "unknown", "]");
 }
 
-static void write_line(struct output *output, struct sti_symbols *symbols, const struct sti_profile_site *site,
-                       uint64_t bytes)
+static void write_line(FILE *stream, struct sti_symbols *symbols, const struct sti_profile_site *site, uint64_t bytes)
 {
-    char number[32];
     if (site->account != NULL)
-        write_label(output, "account ", site->account, "];");
+        write_label(stream, "account ", site->account, "];");
     if (site->task != NULL)
-        write_label(output, "task ", site->task, "];");
+        write_label(stream, "task ", site->task, "];");
     for (size_t i = site->length; i-- > 0;) {
-        write_frame(output, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
+        write_frame(stream, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
         if (i > 0)
-            output_write(output, ";", 1);
+            fputc(';', stream);
     }
-    if (site->length == 0)
-        write_name(output, "[no callstack]");
-    snprintf(number, sizeof number, " %ju", (uintmax_t)bytes);
-    write_name(output, number);
-    output_write(output, "\n", 1);
+    fprintf(stream, "%s %ju\n", site->length == 0 ? "[no callstack]" : "", (uintmax_t)bytes);
 }
 
 static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
 {
-    struct output *output = malloc(sizeof *output);
     struct sti_symbols symbols;
-    if (output == NULL || sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0) {
-        free(output);
+    if (sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0)
         return ENOMEM;
-    }
-    output_begin(output, stream, false);
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct sti_profile_values *values = &snapshot->entries[i].values;
         uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? values->alloc_bytes : values->inuse_bytes;
         if (bytes > 0)
-            write_line(output, &symbols, snapshot->entries[i].site, bytes);
+            write_line(stream, &symbols, snapshot->entries[i].site, bytes);
     }
-    int error = output_end(output);
-    free(output);
-    int missing = sti_symbols_close(&symbols);
-    return error != 0 ? error : missing;
+    return sti_symbols_close(&symbols);
 }
 
 /* --- A profile in pprof's format. One thread.
@@ -163,7 +87,7 @@ struct named {
 
 struct writing {
     ProtobufCBuffer buffer; /* what protobuf-c appends to */
-    struct output output;
+    FILE *stream;
     void *strings; /* trees of struct named */
     void *functions;
     uint64_t string_count;
@@ -174,8 +98,7 @@ struct writing {
 
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 {
-    struct writing *writing = (struct writing *)buffer;
-    output_write(&writing->output, data, size);
+    fwrite(data, 1, size, ((struct writing *)buffer)->stream);
 }
 
 static void put(struct writing *writing, const Sti__Pprof__Profile *part)
@@ -367,29 +290,61 @@ static void write_sample(struct writing *writing, struct sti_symbols *symbols, c
     put(writing, &part);
 }
 
+/* Into the stream. 0; ENOMEM. */
+static int write_messages(const struct sti_profile_snapshot *snapshot, FILE *stream)
+{
+    struct writing writing = { .buffer = { .append = append }, .stream = stream };
+    struct sti_symbols symbols;
+    if (sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0)
+        return ENOMEM;
+    write_head(&writing, snapshot);
+    for (size_t i = 0; i < snapshot->count; i++)
+        write_sample(&writing, &symbols, &snapshot->entries[i]);
+    for (size_t i = 0; i < symbols.module_count; i++) /* when it is known of which frames there are names */
+        write_module(&writing, &symbols.modules[i], i + 1);
+    tdestroy(writing.strings, free);
+    tdestroy(writing.functions, free);
+    int error = sti_symbols_close(&symbols);
+    return error != 0 ? error : writing.error;
+}
+
+#define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
+#define MEMORY_LEVEL 8
+
+/* 0; ENOMEM; EFBIG. */
+static int write_zipped(const char *data, size_t size, FILE *stream)
+{
+    z_stream zip = { .next_in = (z_const Bytef *)(uintptr_t)data, .avail_in = (uInt)size };
+    unsigned char buffer[16384];
+    int status = Z_OK;
+    if (size > UINT_MAX)
+        return EFBIG;
+    if (deflateInit2(&zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+        return ENOMEM;
+    while (status == Z_OK) {
+        zip.next_out = buffer;
+        zip.avail_out = sizeof buffer;
+        status = deflate(&zip, Z_FINISH);
+        fwrite(buffer, 1, sizeof buffer - zip.avail_out, stream);
+    }
+    deflateEnd(&zip);
+    return 0;
+}
+
 static int write_pprof(const struct sti_profile_snapshot *snapshot, FILE *stream)
 {
-    struct writing *writing = calloc(1, sizeof *writing);
-    struct sti_symbols symbols;
-    if (writing == NULL || sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0) {
-        free(writing);
+    char *plain = NULL;
+    size_t size;
+    FILE *messages = open_memstream(&plain, &size);
+    if (messages == NULL)
         return ENOMEM;
-    }
-    writing->buffer.append = append;
-    output_begin(&writing->output, stream, true);
-    write_head(writing, snapshot);
-    for (size_t i = 0; i < snapshot->count && writing->output.error == 0; i++)
-        write_sample(writing, &symbols, &snapshot->entries[i]);
-    for (size_t i = 0; i < symbols.module_count; i++) /* when it is known of which frames there are names */
-        write_module(writing, &symbols.modules[i], i + 1);
-    int error = output_end(&writing->output);
+    int error = write_messages(snapshot, messages);
+    if (fclose(messages) != 0)
+        error = ENOMEM;
     if (error == 0)
-        error = writing->error;
-    tdestroy(writing->strings, free);
-    tdestroy(writing->functions, free);
-    free(writing);
-    int missing = sti_symbols_close(&symbols);
-    return error != 0 ? error : missing;
+        error = write_zipped(plain, size, stream);
+    free(plain);
+    return error;
 }
 
 /* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */

@@ -9,7 +9,6 @@
 #include "heap.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "alloc/base/backend.h"
@@ -345,13 +344,6 @@ static void note_sample(uintptr_t block, const void *metadata, void *argument)
     found->objects += share->objects;
 }
 
-static int by_samples(const void *left, const void *right)
-{
-    const struct found *a = left;
-    const struct found *b = right;
-    return (a->samples < b->samples) - (a->samples > b->samples);
-}
-
 /* What lies above the task is no part of it: this library's frames come first there. */
 static size_t length_in_task(const struct sti_profile_site *site)
 {
@@ -374,13 +366,15 @@ static void take_holder(struct stint_report *report, const struct found *found)
     memcpy(holder->frames, found->site->callstack, holder->length * sizeof holder->frames[0]);
 }
 
-/* libc's sort may allocate: for nobody. */
-static void sort_by_samples(struct finding *finding)
+/* NULL: all of them have been. */
+static struct found *most_samples(struct finding *finding)
 {
-    struct sti_thread *counted = sti_thread_counted;
-    sti_thread_counted = NULL;
-    qsort(finding->found, SITES, sizeof finding->found[0], by_samples);
-    sti_thread_counted = counted;
+    struct found *most = &finding->found[0];
+    for (size_t i = 1; i < SITES; i++) {
+        if (finding->found[i].samples > most->samples)
+            most = &finding->found[i];
+    }
+    return most->samples > 0 ? most : NULL;
 }
 
 static void take_holders(struct stint_report *report, const struct sti_scope *scope, const struct sti_heap *singles)
@@ -399,9 +393,11 @@ static void take_holders(struct stint_report *report, const struct sti_scope *sc
         report->is_sampled = sti_memprof_show_logged(sampling, &sti_gathered_tracker, note_sample, finding);
     }
     report->samples = finding->samples;
-    sort_by_samples(finding);
-    for (size_t i = 0; i < STI_REPORT_HOLDERS && finding->found[i].samples > 0; i++)
-        take_holder(report, &finding->found[i]);
+    struct found *most;
+    while (report->holder_count < STI_REPORT_HOLDERS && (most = most_samples(finding)) != NULL) {
+        take_holder(report, most);
+        most->samples = 0;
+    }
     sti_memprof_leave();
     sti_process_free(finding);
 }

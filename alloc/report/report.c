@@ -36,19 +36,6 @@
 
 /* --- Making one. Thread of the scope. */
 
-/* All but where it lies, and the lists, of which none has anything. */
-static void clear(struct stint_report *report)
-{
-    bool is_mapped = report->is_mapped;
-    memset(report, 0, offsetof(struct stint_report, tripped));
-    memset(&report->heap, 0, offsetof(struct sti_report_heap, classes));
-    report->is_mapped = is_mapped;
-    report->stride = 1;
-    report->tripped.length = report->delivered.length = 0;
-    report->tripped.is_cut = report->delivered.is_cut = false;
-    atomic_init(&report->references, 1);
-}
-
 /* A handler may have found the thread in the midst of the allocator, and of this library. */
 static void *map_pages(void)
 {
@@ -62,8 +49,13 @@ struct stint_report *sti_report_make(bool in_handler)
     struct stint_report *report = in_handler ? map_pages() : sti_process_lasting_malloc(sizeof *report);
     if (report == NULL)
         return NULL;
+    memset(report, 0, offsetof(struct stint_report, tripped));
+    memset(&report->heap, 0, offsetof(struct sti_report_heap, classes));
+    report->tripped.length = report->delivered.length = 0;
+    report->tripped.is_cut = report->delivered.is_cut = false;
     report->is_mapped = in_handler;
-    clear(report);
+    report->stride = 1;
+    atomic_init(&report->references, 1);
     return report;
 }
 
@@ -205,34 +197,17 @@ static void begin(struct stint_report *report, struct sti_scope *scope)
         sti_hold_name_locks(scope);
 }
 
-static struct stint_report *take_or_make(struct sti_thread *thread, bool in_handler)
-{
-    struct stint_report *report = thread->reports;
-    if (report == NULL)
-        return sti_report_make(in_handler);
-    thread->reports = report->next;
-    clear(report);
-    return report;
-}
-
 struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
 {
     if (scope->report != NULL)
         return scope->report;
-    struct stint_report *report = take_or_make(scope->thread, in_handler);
+    struct stint_report *report = sti_report_make(in_handler);
     if (report != NULL)
         begin(report, scope);
     return report;
 }
 
 /* --- Its end: with the task's. Thread of the scope, outside of it. */
-
-void sti_report_set_thread_level(stint_report_level level)
-{
-    struct sti_thread *thread = sti_thread_own();
-    if (thread != NULL)
-        thread->report_level = level;
-}
 
 static void copy_name(char *copy, size_t size, const char *name)
 {
@@ -303,10 +278,9 @@ static void note_end(struct sti_scope *scope, const stint_outcome *outcome)
     *scope->request->report = report;
 }
 
-static void give_back(struct sti_scope *scope)
+static void note_unread(struct sti_scope *scope)
 {
-    scope->report->next = scope->thread->reports;
-    scope->thread->reports = scope->report;
+    sti_report_free(scope->report);
     scope->report = NULL;
 }
 
@@ -322,16 +296,6 @@ static void note_kept(struct stint_report *report, const struct sti_root *root, 
     copy_name(kept->module, sizeof kept->module, root->module);
 }
 
-static void end_thread(struct sti_thread *thread)
-{
-    while (thread->reports != NULL) {
-        struct stint_report *report = thread->reports;
-        thread->reports = report->next;
-        sti_report_free(report);
-    }
-    thread->report_level = STINT_REPORT_NONE;
-}
-
 void sti_report_start(void)
 {
     static const struct sti_reporting_hooks hooks = {
@@ -343,9 +307,8 @@ void sti_report_start(void)
         .kept = note_kept,
         .begin_end = note_begin_of_end,
         .end = note_end,
-        .unread = give_back,
+        .unread = note_unread,
         .drop = sti_report_free,
-        .end_thread = end_thread,
     };
     sti_reporting_hooks = &hooks;
 }

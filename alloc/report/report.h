@@ -6,8 +6,8 @@
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
  * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
  * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
- * the module that writes profiles (write.c). The one of a task that ends Ok waits on its thread for the next
- * task. When a task has ended otherwise, the report is its taker's, and is never changed again. */
+ * the module that writes profiles (write.c). When the task has ended, the report is its taker's, and is never changed
+ * again; that of one that has ended Ok is freed. */
 #ifndef STI_ALLOC_REPORT_REPORT_H
 #define STI_ALLOC_REPORT_REPORT_H
 
@@ -129,8 +129,7 @@ struct sti_report_holder {
 };
 
 struct stint_report {
-    struct stint_report *next; /* of those that wait for a scope */
-    bool is_mapped;            /* made in a signal's handler: pages of its own */
+    bool is_mapped; /* made in a signal's handler: pages of its own */
     bool has_waited;
     uint64_t cpu_begin;
     uint64_t stride; /* every so many-th measurement is a point */
@@ -167,7 +166,7 @@ struct stint_report {
     double interval; /* bytes from one sample to the next */
     uint64_t samples;
 
-    /* The lists that these count, which are not cleared for the next task: those of the heap lie at its end. */
+    /* The lists that these count, which are not cleared: those of the heap lie at its end. */
     struct sti_report_stack tripped; /* on that other thread, then */
     struct sti_report_stack delivered;
     struct sti_report_wait waits[STI_REPORT_WAITS];
@@ -198,9 +197,6 @@ int sti_report_adopt(const void *bytes, size_t size, struct stint_report **repor
 
 /* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
-
-/* Of the calling thread's tasks that do not say it themselves. */
-void sti_report_set_thread_level(stint_report_level level);
 
 /* At start. */
 void sti_report_start(void);
