@@ -135,14 +135,3 @@ _Atomic uint64_t sti_sampling_profile;
 atomic_bool sti_sampling_follows;
 _Atomic(_Atomic uint8_t *) sti_sampling_marks;
 const struct sti_sampling_hooks *sti_sampling_hooks;
-
-void sti_sampling_register(const struct sti_sampling_hooks *hooks)
-{
-    sti_sampling_hooks = hooks;
-}
-
-void sti_sampling_end_thread(struct sti_sampling *sampling)
-{
-    if (sti_sampling_hooks != NULL)
-        sti_sampling_hooks->end_thread(sampling);
-}

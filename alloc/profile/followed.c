@@ -393,7 +393,6 @@ void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t
 {
     struct sti_sampling *sampling = &thread->sampling;
     struct rated *rated = make_rated(thread, sti_meter_rounded(size + alignment), caller);
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block)); /* gone as nobody has seen */
     if (rated == NULL)
         return;
     rated->tracked = (struct sti_tracked){

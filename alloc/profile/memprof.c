@@ -375,14 +375,21 @@ static void promote(const struct logged *logged)
         sti_memprof_call_dealloc(entry);
 }
 
-void sti_memprof_end_rolled_back(const void *block)
+void sti_memprof_end_block(const void *block, stint_memprof_end end)
 {
+    int saved_errno = errno;
     sti_memprof_hold();
-    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_ROLLED_BACK);
+    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, end);
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
     sti_memprof_leave();
     sti_process_free(sti_tracked_take_rated((uintptr_t)block));
+    errno = saved_errno;
+}
+
+static void end_single(const void *block)
+{
+    sti_memprof_end_block(block, STINT_MEMPROF_ROLLED_BACK);
 }
 
 static void end_rolled_back(const struct logged *logged)
@@ -411,7 +418,7 @@ void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rat
     sampling->logged = kept;
 }
 
-void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
+static void end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
 {
     struct sti_sampling *sampling = &thread->sampling;
     struct logged *blocks = sampling->log->blocks;
@@ -432,7 +439,7 @@ void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *li
     sti_memprof_leave();
 }
 
-void sti_memprof_end_thread(struct sti_sampling *sampling)
+static void end_thread(struct sti_sampling *sampling)
 {
     sti_process_free(sampling->log);
     sti_process_free(sampling->callstack);
@@ -457,11 +464,11 @@ void sti_memprof_start(void)
         .meter_outside = sti_memprof_meter_outside,
         .made = sti_memprof_made_sampled,
         .free = sti_memprof_free,
-        .end_logged = sti_memprof_end_logged,
-        .end_rolled_back = sti_memprof_end_rolled_back,
-        .end_thread = sti_memprof_end_thread,
+        .end_logged = end_logged,
+        .end_rolled_back = end_single,
+        .end_thread = end_thread,
         .begin_scope = sti_rate_begin_scope,
         .end_scope = sti_rate_end_scope,
     };
-    sti_sampling_register(&hooks);
+    sti_sampling_hooks = &hooks;
 }

@@ -56,6 +56,9 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
 void *sti_memprof_call_promote(void *metadata);
 void sti_memprof_call_dealloc(struct sti_tracked *entry);
 
+/* A block that may be followed has come to this end: as a sample of the profile, and of a rate. Any thread. */
+void sti_memprof_end_block(const void *block, stint_memprof_end end);
+
 /* Make room in the log of the thread for one more block; then note it, before it is in the set. The thread's own. */
 bool sti_memprof_reserve_log(struct sti_sampling *sampling);
 void sti_memprof_log(struct sti_sampling *sampling, const struct sti_tracked *entry, const sti_backend_heap *heap);
@@ -70,11 +73,6 @@ void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rat
  * (sample.h). False: it does not. The thread's own. */
 bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_memprof_tracker *tracker,
                              void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
-
-/* What the rest of the library has done through sampling.h, of blocks that are followed. */
-void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
-void sti_memprof_end_rolled_back(const void *block);
-void sti_memprof_end_thread(struct sti_sampling *sampling);
 
 /* At start. */
 void sti_memprof_start(void);

@@ -161,16 +161,6 @@ static stint_memprof_source source_of(bool in_task_heap, size_t alignment, const
     return in_task_heap ? STINT_MEMPROF_TASK_HEAP : STINT_MEMPROF_PROCESS_HEAP;
 }
 
-/* The block's memory was given back in a way that this library does not see. */
-static void end_stale(const void *block)
-{
-    if (!sti_sampling_may_follow(block))
-        return;
-    struct sti_tracked *stale = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
-    if (stale != NULL)
-        sti_memprof_call_dealloc(stale);
-}
-
 /* The thread is a user of the profile. */
 static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
@@ -182,7 +172,6 @@ static void tell(struct sti_thread *thread, void *block, const stint_memprof_all
         sti_process_free(entry);
         return;
     }
-    end_stale(block);
     void *metadata = sti_memprof_call_alloc(allocation);
     if (metadata == NULL || metadata == STINT_MEMPROF_INTERRUPT) {
         sti_process_free(entry);
@@ -228,6 +217,8 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
         return NULL;
     bool in_task_heap = sti_thread_metered != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK;
     int saved_errno = errno;
+    if (sti_sampling_may_follow(block)) /* its memory was given back in a way that this library does not see */
+        sti_memprof_end_block(block, STINT_MEMPROF_FREED);
     if (sampling->rate_samples > 0 && sampling->rate != NULL && in_task_heap)
         sti_rate_follow(thread, block, size, alignment, caller);
     if (sampling->profile_samples > 0 && sti_memprof_enter(sampling->profile)) {
@@ -238,21 +229,9 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
     return block;
 }
 
-static void end_followed(void *block)
-{
-    int saved_errno = errno;
-    sti_memprof_hold();
-    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
-    if (entry != NULL)
-        sti_memprof_call_dealloc(entry);
-    sti_memprof_leave();
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block));
-    errno = saved_errno;
-}
-
 static __attribute__((noinline)) void free_followed(void *block)
 {
-    end_followed(block);
+    sti_memprof_end_block(block, STINT_MEMPROF_FREED);
     sti_backend_free(block);
 }
 
@@ -261,7 +240,7 @@ static __attribute__((noinline)) void free_uncounted(void *block)
     if (block != NULL && sti_thread_is_known())
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
-        end_followed(block);
+        sti_memprof_end_block(block, STINT_MEMPROF_FREED);
     sti_backend_free(block);
 }
 
