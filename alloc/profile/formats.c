@@ -349,9 +349,7 @@ static int write_pprof(const struct sti_profile_snapshot *snapshot, FILE *stream
 
 /* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */
 
-static int write_kind(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
+STINT_API int sti_profile_writer(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
 {
     return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, stream) : write_collapsed(snapshot, stream, kind);
 }
-
-STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

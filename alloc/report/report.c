@@ -4,7 +4,6 @@
  * thread. */
 #include "report.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -221,7 +220,7 @@ static void merge_group(struct stint_report *report, const struct sti_scope *sco
         scope->share != NULL ? atomic_exchange_explicit(&scope->shared->report, NULL, memory_order_acquire) : NULL;
     if (other == NULL)
         return;
-    if (report->tripped.length > 0 && !report->has_waited)
+    if (report->tripped.length > 0 && report->wait_count == 0)
         report->delivered = report->tripped;
     report->tripped = other->tripped;
     report->was_elsewhere = true;
@@ -354,14 +353,6 @@ static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 /* Where the inner parts are linked into a program, so is the module. */
 extern sti_report_writer_fn sti_report_writer __attribute__((weak, visibility("hidden")));
 
-static sti_report_writer_fn *find_writer(const struct sti_profile_means *means)
-{
-    sti_report_writer_fn *found = sti_report_writer;
-    if (means->module != NULL)
-        *(void **)&found = dlsym(means->module, STI_REPORT_WRITER);
-    return found;
-}
-
 struct wanted {
     const stint_report *report;
     stint_report_kind kind;
@@ -370,7 +361,7 @@ struct wanted {
 static int make(const struct sti_profile_means *means, const void *arg, FILE *stream)
 {
     const struct wanted *wanted = arg;
-    sti_report_writer_fn *writer = find_writer(means);
+    sti_report_writer_fn *writer = sti_profile_find(means, "sti_report_writer", (void *)sti_report_writer);
     return writer != NULL ? writer(wanted->report, means->demangle, stream, wanted->kind) : ELIBACC;
 }
 

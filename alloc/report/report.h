@@ -21,6 +21,7 @@
 #include <stint/task.h>
 #include <stint/wall.h>
 
+#include "alloc/base/tally.h"
 #include "alloc/profile/write.h"
 
 struct sti_heap;
@@ -31,7 +32,7 @@ struct sti_thread;
 
 #define STI_REPORT_DEPTH 64 /* frames of a callstack */
 #define STI_REPORT_POINTS 64
-#define STI_REPORT_WAITS 4
+#define STI_REPORT_WAITS STI_DEFERRALS
 #define STI_REPORT_CLASSES 72
 #define STI_REPORT_LOOKS 64   /* at blocks of one size class, */
 #define STI_REPORT_CONTENTS 4 /* kinds of contents of one size class, */
@@ -130,7 +131,6 @@ struct sti_report_holder {
 
 struct stint_report {
     bool is_mapped; /* made in a signal's handler: pages of its own */
-    bool has_waited;
     uint64_t cpu_begin;
     uint64_t stride; /* every so many-th measurement is a point */
     uint64_t measured;
@@ -201,11 +201,10 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
 /* At start. */
 void sti_report_start(void);
 
-/* --- The writing, between the library and the module that writes profiles, where this is found by its name. Into
- * memory. 0; ENOMEM. One thread at a time. --- */
+/* --- The writing, in the module that writes profiles. Into memory. 0; ENOMEM. One thread at a time. --- */
 
 typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
                                  stint_report_kind kind);
-#define STI_REPORT_WRITER "sti_report_writer"
+sti_report_writer_fn sti_report_writer;
 
 #endif

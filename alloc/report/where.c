@@ -212,8 +212,6 @@ static struct sti_report_wait *wait_for(struct stint_report *report, stint_defer
         if (report->waits[i].rule == rule)
             return &report->waits[i];
     }
-    if (report->wait_count == STI_REPORT_WAITS)
-        return NULL;
     struct sti_report_wait *wait = &report->waits[report->wait_count++];
     *wait = (struct sti_report_wait){ .rule = rule };
     return wait;
@@ -224,8 +222,7 @@ static void note_wait(struct stint_report *report, struct sti_scope *scope, stin
                       const struct sti_registers *stopped)
 {
     struct sti_report_wait *wait = wait_for(report, rule);
-    report->has_waited = true;
-    if (wait == NULL || wait->times++ > 0)
+    if (wait->times++ > 0)
         return;
     struct sti_report_stack *stack = report->tripped.length > 0 ? &report->delivered : &report->tripped;
     take_stack(stack, scope, stopped);
@@ -254,7 +251,7 @@ static void note_its_delivery(struct stint_report *report, struct sti_scope *sco
     report->is_delivered = true;
     if (report->tripped.length == 0)
         take_stack(&report->tripped, scope, stopped);
-    else if (report->has_waited)
+    else if (report->wait_count > 0)
         take_stack(&report->delivered, scope, stopped);
     if (stopped == NULL && wants_heap(scope) && !report->heap.is_taken)
         sti_report_take_heap(report, scope);

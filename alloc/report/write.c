@@ -196,32 +196,28 @@ static char *next_room(struct writing *to)
     return to->rooms[to->room++ % ROOMS];
 }
 
+/* A whole number of the smallest unit, or so many places of a larger one. */
+static char *scaled(struct writing *to, uint64_t number, unsigned step, const char *const *units, int places)
+{
+    char *room = next_room(to);
+    double value = (double)number;
+    size_t unit = 0;
+    for (; value >= step && units[unit + 1] != NULL; unit++)
+        value /= step;
+    snprintf(room, ROOM, "%.*f %s", unit == 0 ? 0 : places, value, units[unit]);
+    return room;
+}
+
 static char *bytes_of(struct writing *to, uint64_t bytes)
 {
-    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    char *room = next_room(to);
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024 && unit < sizeof units / sizeof *units - 1) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(room, ROOM, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return room;
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", NULL };
+    return scaled(to, bytes, 1024, units, 1);
 }
 
 static const char *time_of(struct writing *to, uint64_t ns)
 {
-    static const char *const units[] = { "ns", "us", "ms", "s" };
-    char *room = next_room(to);
-    double value = (double)ns;
-    size_t unit = 0;
-    while (value >= 1000 && unit < sizeof units / sizeof *units - 1) {
-        value /= 1000;
-        unit++;
-    }
-    snprintf(room, ROOM, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-    return room;
+    static const char *const units[] = { "ns", "us", "ms", "s", NULL };
+    return scaled(to, ns, 1000, units, 2);
 }
 
 /* With commas. */
@@ -848,7 +844,7 @@ static int write_profile(const struct stint_report *report, sti_demangle_fn *dem
     snapshot->duration = report->usage.wall_ns;
     snapshot->interval = report->interval;
     snapshot->others = report->others;
-    int error = fill(snapshot, report) ? sti_profile_writer.write(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
+    int error = fill(snapshot, report) ? sti_profile_writer(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
     for (size_t i = 0; i < snapshot->count; i++)
         free((void *)(uintptr_t)snapshot->entries[i].site);
     free(snapshot);
@@ -857,10 +853,8 @@ static int write_profile(const struct stint_report *report, sti_demangle_fn *dem
 
 /* --- The module's part. --- */
 
-STINT_API sti_report_writer_fn sti_report_writer;
-
-int sti_report_writer(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
-                      stint_report_kind kind)
+STINT_API int sti_report_writer(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
+                                stint_report_kind kind)
 {
     struct writing to = { .stream = stream, .is_json = kind == STINT_REPORT_JSON };
     if (kind == STINT_REPORT_PPROF)
