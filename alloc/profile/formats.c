@@ -78,20 +78,17 @@ static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *st
 
 #define VALUES 4
 
-/* Text, or two of them, that have been written and have an id. */
+/* A text that has been written and has an id. */
 struct named {
-    const char *first;
-    const char *second;
+    const char *text;
     uint64_t id;
 };
 
 struct writing {
     ProtobufCBuffer buffer; /* what protobuf-c appends to */
     FILE *stream;
-    void *strings; /* trees of struct named */
-    void *functions;
+    void *strings; /* a tree of struct named */
     uint64_t string_count;
-    uint64_t function_count;
     uint64_t location_count;
     int error;
 };
@@ -108,24 +105,21 @@ static void put(struct writing *writing, const Sti__Pprof__Profile *part)
 
 static int by_text(const void *left, const void *right)
 {
-    const struct named *a = left;
-    const struct named *b = right;
-    int order = strcmp(a->first, b->first);
-    return order != 0 ? order : strcmp(a->second, b->second);
+    return strcmp(((const struct named *)left)->text, ((const struct named *)right)->text);
 }
 
-/* The entry of the tree for these; new: its id is 0. NULL: no memory. */
-static struct named *named_in(void **tree, const char *first, const char *second)
+/* The entry of the tree for it; new: its id is 0. NULL: no memory. */
+static struct named *named(struct writing *writing, const char *text)
 {
-    struct named key = { .first = first, .second = second };
-    struct named **node = tfind(&key, tree, by_text);
+    struct named key = { .text = text };
+    struct named **node = tfind(&key, &writing->strings, by_text);
     if (node != NULL)
         return *node;
     struct named *added = malloc(sizeof *added);
     if (added == NULL)
         return NULL;
     *added = key;
-    node = tsearch(added, tree, by_text);
+    node = tsearch(added, &writing->strings, by_text);
     if (node == NULL)
         free(added);
     return node != NULL ? *node : NULL;
@@ -134,41 +128,20 @@ static struct named *named_in(void **tree, const char *first, const char *second
 /* Ids of strings begin at 0, which is the empty one. */
 static int64_t string_id(struct writing *writing, const char *text)
 {
-    struct named *named = named_in(&writing->strings, text != NULL ? text : "", "");
-    if (named == NULL) {
+    struct named *string = named(writing, text != NULL ? text : "");
+    if (string == NULL) {
         writing->error = ENOMEM;
         return 0;
     }
-    if (named->id == 0) {
+    if (string->id == 0) {
         Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
-        char *copy = (char *)(uintptr_t)named->first;
+        char *copy = (char *)(uintptr_t)string->text;
         part.n_string_table = 1;
         part.string_table = &copy;
         put(writing, &part);
-        named->id = ++writing->string_count;
+        string->id = ++writing->string_count;
     }
-    return (int64_t)named->id - 1;
-}
-
-static uint64_t function_id(struct writing *writing, const struct sti_frame *frame)
-{
-    struct named *named = named_in(&writing->functions, frame->function, frame->file != NULL ? frame->file : "");
-    if (named == NULL) {
-        writing->error = ENOMEM;
-        return 0;
-    }
-    if (named->id == 0) {
-        Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
-        Sti__Pprof__Function function = STI__PPROF__FUNCTION__INIT;
-        Sti__Pprof__Function *functions = &function;
-        named->id = function.id = ++writing->function_count;
-        function.name = function.system_name = string_id(writing, frame->function);
-        function.filename = string_id(writing, frame->file);
-        part.n_function = 1;
-        part.function = &functions;
-        put(writing, &part);
-    }
-    return named->id;
+    return (int64_t)string->id - 1;
 }
 
 static Sti__Pprof__ValueType value_type(struct writing *writing, const char *type, const char *unit)
@@ -220,6 +193,7 @@ static void write_module(struct writing *writing, const struct sti_module *modul
     put(writing, &part);
 }
 
+/* With a function of its own: readers know functions by their names. */
 static void write_location(struct writing *writing, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
     Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
@@ -227,14 +201,18 @@ static void write_location(struct writing *writing, const struct sti_symbols *sy
     Sti__Pprof__Location *locations = &location;
     Sti__Pprof__Line line = STI__PPROF__LINE__INIT;
     Sti__Pprof__Line *lines = &line;
-    location.id = frame->id;
+    Sti__Pprof__Function function = STI__PPROF__FUNCTION__INIT;
+    Sti__Pprof__Function *functions = &function;
+    location.id = function.id = line.function_id = frame->id;
     location.mapping_id = frame->module != NULL ? (uint64_t)(frame->module - symbols->modules) + 1 : 0;
     location.address = frame->address;
     if (frame->function != NULL) {
-        line.function_id = function_id(writing, frame);
+        function.name = function.system_name = string_id(writing, frame->function);
+        function.filename = string_id(writing, frame->file);
         line.line = frame->line;
-        location.n_line = 1;
+        location.n_line = part.n_function = 1;
         location.line = &lines;
+        part.function = &functions;
     }
     part.n_location = 1;
     part.location = &locations;
@@ -303,7 +281,6 @@ static int write_messages(const struct sti_profile_snapshot *snapshot, FILE *str
     for (size_t i = 0; i < symbols.module_count; i++) /* when it is known of which frames there are names */
         write_module(&writing, &symbols.modules[i], i + 1);
     tdestroy(writing.strings, free);
-    tdestroy(writing.functions, free);
     int error = sti_symbols_close(&symbols);
     return error != 0 ? error : writing.error;
 }

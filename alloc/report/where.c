@@ -3,7 +3,6 @@
  * Where a task was, why it went on from there, and how it came to that: its callstacks, what its interrupt waited for,
  * and the points of its time line. Thread of the scope; a part of it in handlers of signals that have stopped it
  * there. */
-#include <string.h>
 #include <time.h>
 
 #include "alloc/base/caller.h"
@@ -35,28 +34,7 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
     return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
 }
 
-static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
-{
-    size_t kept = first;
-    for (size_t i = first; i < last; i++) {
-        if (!is_own(frames[i]))
-            frames[kept++] = frames[i];
-    }
-    return kept;
-}
-
-/* In the midst are those of a stint_run in the task. */
-static void trim(struct sti_report_stack *stack, uintptr_t *frames, size_t walked)
-{
-    size_t first = 0;
-    while (first < walked && is_own(frames[first]))
-        first++;
-    size_t length = leave_own_out(frames, first, walked) - first;
-    stack->is_cut = walked == STI_REPORT_DEPTH + OWN_FRAMES || length > STI_REPORT_DEPTH;
-    stack->length = length < STI_REPORT_DEPTH ? length : STI_REPORT_DEPTH;
-    memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
-}
-
+/* Frames of this library's in the midst are those of a stint_run in the task. */
 static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack, const struct sti_scope *scope,
                                                  const struct sti_registers *stopped)
 {
@@ -66,9 +44,17 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
     struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
     size_t length = sti_callstack_of(at, end, frames, STI_REPORT_DEPTH + OWN_FRAMES);
-    if (length > 0)
-        frames[0] = (char *)frames[0] + 1;
-    trim(stack, (uintptr_t *)(void *)frames, length);
+    size_t kept = 0;
+    for (size_t i = 0; i < length; i++) {
+        uintptr_t frame = (uintptr_t)frames[i] + (i == 0);
+        if (is_own(frame))
+            continue;
+        if (kept < STI_REPORT_DEPTH)
+            stack->frames[kept] = frame;
+        kept++;
+    }
+    stack->is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES || kept > STI_REPORT_DEPTH;
+    stack->length = kept < STI_REPORT_DEPTH ? kept : STI_REPORT_DEPTH;
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */
