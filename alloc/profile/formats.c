@@ -42,18 +42,18 @@ static void write_frame(FILE *stream, const struct sti_frame *frame)
         write_label(stream, "", frame->module != NULL ? sti_frame_module(frame) : "unknown", "]");
 }
 
-static void write_line(FILE *stream, struct sti_symbols *symbols, const struct sti_profile_site *site, uint64_t bytes)
+static void write_line(FILE *stream, struct sti_symbols *symbols, const struct sti_profile_entry *entry, uint64_t bytes)
 {
-    if (site->account != NULL)
-        write_label(stream, "account ", site->account, "];");
-    if (site->task != NULL)
-        write_label(stream, "task ", site->task, "];");
-    for (size_t i = site->length; i-- > 0;) {
-        write_frame(stream, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
+    if (entry->account != NULL)
+        write_label(stream, "account ", entry->account, "];");
+    if (entry->task != NULL)
+        write_label(stream, "task ", entry->task, "];");
+    for (size_t i = entry->length; i-- > 0;) {
+        write_frame(stream, sti_symbols_frame(symbols, sti_profile_call(entry->callstack[i])));
         if (i > 0)
             fputc(';', stream);
     }
-    fprintf(stream, "%s %ju\n", site->length == 0 ? "[no callstack]" : "", (uintmax_t)bytes);
+    fprintf(stream, "%s %ju\n", entry->length == 0 ? "[no callstack]" : "", (uintmax_t)bytes);
 }
 
 static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
@@ -62,10 +62,10 @@ static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *st
     if (sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0)
         return ENOMEM;
     for (size_t i = 0; i < snapshot->count; i++) {
-        const struct sti_profile_values *values = &snapshot->entries[i].values;
-        uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? values->alloc_bytes : values->inuse_bytes;
+        const struct sti_profile_entry *entry = &snapshot->entries[i];
+        uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? entry->values.alloc_bytes : entry->values.inuse_bytes;
         if (bytes > 0)
-            write_line(stream, &symbols, snapshot->entries[i].site, bytes);
+            write_line(stream, &symbols, entry, bytes);
     }
     return sti_symbols_close(&symbols);
 }
@@ -254,15 +254,15 @@ static void write_sample(struct writing *writing, struct sti_symbols *symbols, c
         (int64_t)entry->values.inuse_objects,
         (int64_t)entry->values.inuse_bytes,
     };
-    for (size_t i = 0; i < entry->site->length; i++)
-        locations[i] = location_id(writing, symbols, sti_profile_call(entry->site->callstack[i]));
-    sample.n_location_id = entry->site->length;
+    for (size_t i = 0; i < entry->length; i++)
+        locations[i] = location_id(writing, symbols, sti_profile_call(entry->callstack[i]));
+    sample.n_location_id = entry->length;
     sample.location_id = locations;
     sample.n_value = VALUES;
     sample.value = values;
     sample.label = label_pointers;
-    add_label(writing, &sample, &labels[0], "task", entry->site->task);
-    add_label(writing, &sample, &labels[1], "account", entry->site->account);
+    add_label(writing, &sample, &labels[0], "task", entry->task);
+    add_label(writing, &sample, &labels[1], "account", entry->account);
     part.n_sample = 1;
     part.sample = &samples;
     put(writing, &part);

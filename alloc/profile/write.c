@@ -159,8 +159,13 @@ static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gat
     for (size_t i = 0; i < gathered->chain_count; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL && snapshot->count < max; site = site->next) {
-            snapshot->entries[snapshot->count++] =
-                (struct sti_profile_entry){ .site = site, .values = sti_profile_values(gathered, site) };
+            snapshot->entries[snapshot->count++] = (struct sti_profile_entry){
+                .task = site->task,
+                .account = site->account,
+                .length = site->length,
+                .callstack = site->callstack,
+                .values = sti_profile_values(gathered, site),
+            };
         }
     }
     return snapshot;

@@ -104,7 +104,10 @@ struct sti_profile_snapshot {
     double interval;
     size_t count;
     struct sti_profile_entry {
-        const struct sti_profile_site *site;
+        const char *task;    /* NULL: none */
+        const char *account; /* NULL: none */
+        size_t length;
+        void *const *callstack; /* innermost first */
         struct sti_profile_values values;
     } entries[];
 };

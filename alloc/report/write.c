@@ -798,40 +798,16 @@ static void write_line(struct writing *to, const struct stint_report *report)
 
 /* --- A profile: what the holders held; without samples, all that it held, at the place where it was stopped. --- */
 
-static struct sti_profile_site *make_site(const struct stint_report *report, const uintptr_t *frames, size_t length)
+static void add(struct sti_profile_snapshot *snapshot, const struct stint_report *report, const uintptr_t *frames,
+                size_t length, uint64_t blocks, uint64_t bytes)
 {
-    struct sti_profile_site *site = calloc(1, sizeof *site + length * sizeof site->callstack[0]);
-    if (site == NULL)
-        return NULL;
-    site->task = report->is_named ? report->name : NULL;
-    site->account = report->account[0] != '\0' ? report->account : NULL;
-    site->length = length;
-    memcpy(site->callstack, frames, length * sizeof *frames);
-    return site;
-}
-
-static void add(struct sti_profile_snapshot *snapshot, struct sti_profile_site *site, uint64_t blocks, uint64_t bytes)
-{
-    if (site == NULL)
-        return;
     snapshot->entries[snapshot->count++] = (struct sti_profile_entry){
-        .site = site,
+        .task = report->is_named ? report->name : NULL,
+        .account = report->account[0] != '\0' ? report->account : NULL,
+        .length = length,
+        .callstack = (void *const *)frames,
         .values = { .alloc_objects = blocks, .alloc_bytes = bytes, .inuse_objects = blocks, .inuse_bytes = bytes },
     };
-}
-
-/* False: no memory. */
-static bool fill(struct sti_profile_snapshot *snapshot, const struct stint_report *report)
-{
-    for (size_t i = 0; i < report->holder_count; i++) {
-        const struct sti_report_holder *holder = &report->holders[i];
-        add(snapshot, make_site(report, holder->frames, holder->length), holder->blocks, holder->bytes);
-    }
-    if (report->holder_count > 0)
-        return snapshot->count == report->holder_count;
-    add(snapshot, make_site(report, report->tripped.frames, report->tripped.length), report->heap.blocks,
-        held_of(report));
-    return snapshot->count == 1;
 }
 
 static int write_profile(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream)
@@ -844,9 +820,13 @@ static int write_profile(const struct stint_report *report, sti_demangle_fn *dem
     snapshot->duration = report->usage.wall_ns;
     snapshot->interval = report->interval;
     snapshot->others = report->others;
-    int error = fill(snapshot, report) ? sti_profile_writer(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
-    for (size_t i = 0; i < snapshot->count; i++)
-        free((void *)(uintptr_t)snapshot->entries[i].site);
+    for (size_t i = 0; i < report->holder_count; i++) {
+        const struct sti_report_holder *holder = &report->holders[i];
+        add(snapshot, report, holder->frames, holder->length, holder->blocks, holder->bytes);
+    }
+    if (report->holder_count == 0)
+        add(snapshot, report, report->tripped.frames, report->tripped.length, report->heap.blocks, held_of(report));
+    int error = sti_profile_writer(snapshot, stream, STINT_PROFILE_PPROF);
     free(snapshot);
     return error;
 }
