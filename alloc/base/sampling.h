@@ -135,17 +135,9 @@ static inline size_t sti_sampling_mark(uintptr_t block)
     return block >> 8 & (STI_SAMPLING_MARKS - 1);
 }
 
-/* Compilers load an atomic before they compare it, which is an instruction more in each free. */
 static inline bool sti_sampling_is_marked(const _Atomic uint8_t *marks, const void *block)
 {
-    const _Atomic uint8_t *mark = &marks[sti_sampling_mark((uintptr_t)block)];
-#if defined(__x86_64__)
-    bool is_marked;
-    __asm__("cmpb $0, %1" : "=@ccne"(is_marked) : "m"(*mark));
-    return is_marked;
-#else
-    return atomic_load_explicit(mark, memory_order_relaxed) != 0;
-#endif
+    return atomic_load_explicit(&marks[sti_sampling_mark((uintptr_t)block)], memory_order_relaxed) != 0;
 }
 
 /* False: it is not followed. */

@@ -30,7 +30,7 @@ static void lose(struct sti_trace_ring *ring)
         atomic_fetch_add_explicit(&sti_trace_homeless, 1, memory_order_relaxed);
 }
 
-static struct sti_trace_ring *make_ring(struct sti_thread *thread)
+static __attribute__((noinline)) struct sti_trace_ring *make_ring(struct sti_thread *thread)
 {
     struct sti_trace_ring *ring = sti_process_lasting_aligned(_Alignof(struct sti_trace_ring), sizeof *ring);
     if (ring == NULL)
@@ -67,7 +67,8 @@ static void publish(struct sti_trace_ring *ring, uint64_t head)
 }
 
 /* The thread's first record of the trace. */
-static bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread, unsigned epoch, unsigned needed)
+static __attribute__((noinline)) bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread,
+                                            unsigned epoch, unsigned needed)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (!has_room(ring, head, 1 + needed))
@@ -101,7 +102,8 @@ static inline bool is_begun(const struct sti_trace_ring *ring, const struct sti_
 
 /* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
  * NULL: there is none, and the record is lost. */
-static struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make, unsigned needed)
+static inline __attribute__((always_inline)) struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make,
+                                                                            unsigned needed)
 {
     unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
     if (epoch == 0)
@@ -216,7 +218,7 @@ void sti_trace_interrupt(enum sti_trace_mark mark, int number)
 /* --- Slices. ------------------------------------------------------------------------------------------------------ */
 
 /* Behind what is missing, of a slice that has room. False: not for this as well. */
-static bool put_lost(struct sti_trace_ring *ring)
+static __attribute__((noinline, cold)) bool put_lost(struct sti_trace_ring *ring)
 {
     if (!has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), 3 + ring->open)) {
         ring->full_at = ring->known_tail;
@@ -229,8 +231,9 @@ static bool put_lost(struct sti_trace_ring *ring)
     return true;
 }
 
-static struct sti_trace_record *open_slice(struct sti_thread *thread, enum sti_trace_mark mark, const void *key,
-                                           uint64_t ns, const char *name, struct sti_trace_ring **ring)
+static inline __attribute__((always_inline)) struct sti_trace_record *
+open_slice(struct sti_thread *thread, enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
+           struct sti_trace_ring **ring)
 {
     *ring = acquire(thread, true, 2);
     if (*ring == NULL)
@@ -252,8 +255,10 @@ static struct sti_trace_record *open_slice(struct sti_thread *thread, enum sti_t
 }
 
 /* NULL: it was never begun. Its end has room. */
-static struct sti_trace_record *close_slice(struct sti_thread *thread, enum sti_trace_mark mark, const void *key,
-                                            uint64_t ns, struct sti_trace_ring **ring)
+static inline __attribute__((always_inline)) struct sti_trace_record *close_slice(struct sti_thread *thread,
+                                                                                  enum sti_trace_mark mark,
+                                                                                  const void *key, uint64_t ns,
+                                                                                  struct sti_trace_ring **ring)
 {
     unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
     *ring = ring_of(thread, false);
