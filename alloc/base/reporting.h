@@ -31,7 +31,6 @@ struct sti_reporting_hooks {
     void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
     void (*begin_end)(struct sti_scope *scope);
     void (*end)(struct sti_scope *scope, const stint_outcome *outcome);
-    void (*unread)(struct sti_scope *scope);
     void (*drop)(struct stint_report *report);
 };
 extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
@@ -109,10 +108,10 @@ static inline void sti_reporting_end(struct sti_scope *scope, const stint_outcom
 }
 
 /* The scope has ended. If it still has a report nobody reads that: it was Ok, say. */
-static inline void sti_reporting_ended(struct sti_scope *scope)
+static inline void sti_reporting_ended(const struct sti_scope *scope)
 {
     if (__builtin_expect(scope->report != NULL, 0))
-        sti_reporting_hooks->unread(scope);
+        sti_reporting_hooks->drop(scope->report);
 }
 
 /* A root keeps a block of so many bytes of the scope that is being rolled back. */

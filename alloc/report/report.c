@@ -277,12 +277,6 @@ static void note_end(struct sti_scope *scope, const stint_outcome *outcome)
     *scope->request->report = report;
 }
 
-static void note_unread(struct sti_scope *scope)
-{
-    sti_report_free(scope->report);
-    scope->report = NULL;
-}
-
 static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
 {
     if (report->root_count == STI_REPORT_ROOTS)
@@ -306,7 +300,6 @@ void sti_report_start(void)
         .kept = note_kept,
         .begin_end = note_begin_of_end,
         .end = note_end,
-        .unread = note_unread,
         .drop = sti_report_free,
     };
     sti_reporting_hooks = &hooks;
