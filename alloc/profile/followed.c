@@ -285,7 +285,7 @@ static struct sti_rate *rate_of(const struct sti_thread *thread, const struct st
     return rate;
 }
 
-static struct sti_rate *rate_around(const struct sti_thread *thread, const struct sti_scope *scope)
+struct sti_rate *sti_rate_around(const struct sti_thread *thread, const struct sti_scope *scope)
 {
     struct sti_rate *rate = NULL;
     for (; scope != NULL && rate == NULL; scope = scope->outer)
@@ -317,7 +317,7 @@ static struct sti_rate *make_rate(const struct sti_scope *scope)
 void sti_rate_begin_scope(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
-    struct sti_rate *rate = rate_around(thread, scope->outer);
+    struct sti_rate *rate = sti_rate_around(thread, scope->outer);
     if (rate == NULL && wants_rate(scope) && sti_tracked_prepare() == 0 && (rate = make_rate(scope)) != NULL) {
         thread->sampling.rates = rate;
         sti_free_follow(sti_memprof_free, true);
@@ -342,7 +342,7 @@ void sti_rate_end_scope(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
     struct sti_rate *rate = rate_of(thread, scope);
-    sti_memprof_set_rate(thread, rate_around(thread, scope->below));
+    sti_memprof_set_rate(thread, sti_rate_around(thread, scope->below));
     if (rate != NULL)
         end_rate(thread, rate);
 }
@@ -403,14 +403,4 @@ void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t
     };
     sti_memprof_log(sampling, &rated->tracked, sti_backend_heap_of(block));
     sti_tracked_add(&rated->tracked);
-}
-
-bool sti_rate_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg)
-{
-    const struct sti_rate *rate = rate_around(scope->thread, scope);
-    if (rate == NULL)
-        return false;
-    *interval = rate->gathered->interval;
-    sti_memprof_show_logged_of(&scope->thread->sampling, rate, show, arg);
-    return true;
 }

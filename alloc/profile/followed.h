@@ -94,14 +94,14 @@ void sti_tracked_forget_all(void);
 void sti_rate_begin_scope(const struct sti_scope *scope);
 void sti_rate_end_scope(const struct sti_scope *scope);
 
+/* The one that is in force in the scope; NULL: none. */
+struct sti_rate *sti_rate_around(const struct sti_thread *thread, const struct sti_scope *scope);
+
 /* Follow the block, with the samples that the thread has drawn last. */
 void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller);
 
 /* Bytes from one sample to the next; 0: there is no rate. */
 double sti_rate_interval(const struct sti_rate *rate);
-
-/* Show what the scope's rate has of blocks that live, each with a struct sti_profile_share. False: it has no rate. */
-bool sti_rate_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg);
 
 /* In the child of a fork(2), where nobody else runs: what has been sampled is not followed any more. */
 void sti_rate_forget_all(void);

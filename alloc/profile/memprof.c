@@ -21,6 +21,7 @@
 #include "alloc/rollback/heap.h"
 #include "followed.h"
 #include "sample.h"
+#include "write.h"
 
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
 
@@ -337,8 +338,8 @@ void sti_memprof_log(struct sti_sampling *sampling, const struct sti_tracked *en
         (struct logged){ .block = entry->block, .number = entry->number, .heap = heap, .rate = entry->rate };
 }
 
-void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
-                                sti_tracked_show_fn *show, void *arg)
+static void show_logged(const struct sti_sampling *sampling, const struct sti_rate *rate, sti_tracked_show_fn *show,
+                        void *arg)
 {
     for (size_t i = 0; i < sampling->logged; i++) {
         const struct logged *logged = &sampling->log->blocks[i];
@@ -348,17 +349,19 @@ void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struc
 }
 
 /* The profile's options stay while it has a user. */
-bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_memprof_tracker *tracker,
-                             void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg)
+bool sti_memprof_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg)
 {
-    uint64_t profile = sampling->profile;
-    if (profile == 0 || !sti_memprof_enter(profile))
+    const struct sti_sampling *sampling = &scope->thread->sampling;
+    const struct sti_rate *rate = sti_rate_around(scope->thread, scope);
+    if (rate == NULL && (sampling->profile == 0 || !sti_memprof_enter(sampling->profile)))
         return false;
-    bool is_its = sti_memprof_settings.options.tracker.alloc == tracker->alloc;
-    if (is_its)
-        sti_memprof_show_logged_of(sampling, NULL, show, arg);
-    sti_memprof_leave();
-    return is_its;
+    bool is_shown = rate != NULL || sti_memprof_settings.options.tracker.alloc == sti_gathered_tracker.alloc;
+    *interval = rate != NULL ? sti_rate_interval(rate) : sti_memprof_settings.interval;
+    if (is_shown)
+        show_logged(sampling, rate, show, arg);
+    if (rate == NULL)
+        sti_memprof_leave();
+    return is_shown;
 }
 
 static bool is_on(const struct sti_heap *list, const sti_backend_heap *heap)

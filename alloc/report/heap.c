@@ -387,11 +387,7 @@ static void take_holders(struct stint_report *report, const struct sti_scope *sc
     finding->scope = scope;
     finding->singles = singles;
     sti_memprof_hold(); /* the sites stay */
-    report->is_sampled = sti_rate_show(scope, &report->interval, note_sample, finding);
-    if (!report->is_sampled) {
-        report->interval = sti_memprof_settings.interval;
-        report->is_sampled = sti_memprof_show_logged(sampling, &sti_gathered_tracker, note_sample, finding);
-    }
+    report->is_sampled = sti_memprof_show(scope, &report->interval, note_sample, finding);
     report->samples = finding->samples;
     struct found *most;
     while (report->holder_count < STI_REPORT_HOLDERS && (most = most_samples(finding)) != NULL) {
