@@ -97,10 +97,10 @@ static void put_frame(struct writing *to, const struct sti_frame *frame);
 static const char *put_value(struct writing *to, const char *conversion, va_list *values)
 {
     char plain[16] = "%";
-    size_t length = strcspn(conversion, "cdfpsux%") + 1;
+    size_t length = strcspn(conversion, "dfipsux%") + 1;
     memcpy(plain + 1, conversion, length);
     switch (conversion[length - 1]) {
-    case 'c':
+    case 'i':
         fputs(va_arg(*values, int) ? "true" : "false", to->stream);
         break;
     case 'd':
@@ -128,7 +128,7 @@ static const char *put_value(struct writing *to, const char *conversion, va_list
     return conversion + length;
 }
 
-/* As printf, but for these: %s is a name or a text of others, unless a width is given; %p is a struct sti_frame; %c is
+/* As printf, but for these: %s is a name or a text of others, unless a width is given; %p is a struct sti_frame; %i is
  * a truth value; numbers without a sign are long. In JSON ' stands for a quotation mark, and nothing (or_nothing) is
  * null. */
 __attribute__((format(printf, 2, 3))) static void put(struct writing *to, const char *format, ...)
@@ -318,7 +318,7 @@ static void json_head(struct writing *to, const struct stint_report *report)
 
 static void json_death(struct writing *to, const stint_wall_death *death)
 {
-    put(to, ",'death':{'is_known':%c,'status':%d,'signal':%d,'signal_name':%s,'code':%d", death->known, death->status,
+    put(to, ",'death':{'is_known':%i,'status':%d,'signal':%d,'signal_name':%s,'code':%d", death->known, death->status,
         death->signal, death->signal != 0 ? signal_name(to, death->signal) : nothing, death->code);
     if (has_address(death))
         put(to, ",'address':'0x%lx'", death->address);
@@ -329,9 +329,9 @@ static void json_death(struct writing *to, const stint_wall_death *death)
 
 static void json_where(struct writing *to, const struct stint_report *report)
 {
-    put(to, ",'where':{'on_other_thread':%c,'stopped':", report->was_elsewhere);
+    put(to, ",'where':{'on_other_thread':%i,'stopped':", report->was_elsewhere);
     json_frames(to, report->tripped.frames, report->tripped.length);
-    put(to, ",'stopped_is_cut':%c,'waited_for':[", report->tripped.is_cut);
+    put(to, ",'stopped_is_cut':%i,'waited_for':[", report->tripped.is_cut);
     for (size_t i = 0; i < report->wait_count; i++) {
         const struct sti_report_wait *wait = &report->waits[i];
         separate(to, i);
@@ -342,7 +342,7 @@ static void json_where(struct writing *to, const struct stint_report *report)
     }
     put(to, "],'left':");
     json_frames(to, report->delivered.frames, left_length(report));
-    put(to, ",'left_is_cut':%c},'when':[", left_length(report) > 0 && report->delivered.is_cut);
+    put(to, ",'left_is_cut':%i},'when':[", left_length(report) > 0 && report->delivered.is_cut);
     for (size_t i = 0; i < report->point_count; i++) {
         const struct sti_report_point *point = &report->points[i];
         separate(to, i);
