@@ -232,16 +232,14 @@ __attribute__((noinline)) STI_CALLER_UNINSTRUMENTED size_t sti_callstack(void **
     return length;
 }
 
-size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops, size_t depth)
+size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, size_t depth)
 {
     struct sti_walk walk = sti_walk_begin(at, stack_end, NULL);
     size_t length = 0;
     bool goes_on = depth > 0;
     while (goes_on) {
-        frames[length] = (void *)walk.at.ip;
-        goes_on = sti_walk_out(&walk);
-        tops[length++] = walk.at.sp;
-        goes_on = goes_on && length < depth;
+        frames[length++] = (void *)walk.at.ip;
+        goes_on = sti_walk_out(&walk) && length < depth;
     }
     return length;
 }

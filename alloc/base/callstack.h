@@ -138,9 +138,9 @@ bool sti_walk_word(uintptr_t address, uintptr_t *word);
 size_t sti_callstack(void **frames, size_t depth, const void *caller);
 
 /* Those of code that was stopped there: fill in at most depth frames, and say how many. frames[0] is where the code
- * was, the others are return addresses; tops[i] is where the i-th frame ends on the stack. The thread may be anywhere,
+ * was, the others are return addresses. The thread may be anywhere,
  * and its registers be wrong: nothing but the stack is read, up to its end where that is known (0: it is not), so
  * whatever is taken for a frame makes no fault. Half a microsecond a frame. */
-size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, uintptr_t *tops, size_t depth);
+size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, size_t depth);
 
 #endif

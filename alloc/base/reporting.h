@@ -30,10 +30,8 @@ struct sti_reporting_hooks {
     void (*measured)(struct sti_scope *scope, size_t held);
     void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
     void (*begin_end)(struct sti_scope *scope);
-    void (*end)(struct sti_scope *scope, stint_outcome *outcome);
-    void (*unread)(struct sti_scope *scope);
+    void (*end)(struct sti_scope *scope, const stint_outcome *outcome);
     void (*drop)(struct stint_report *report);
-    void (*end_thread)(struct sti_thread *thread);
 };
 extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
 
@@ -42,11 +40,10 @@ extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
 static inline stint_report_level sti_reporting_level(const struct sti_scope *scope)
 {
     const struct sti_scope_request *request = scope->request;
-    bool is_of_pool = request->tally != NULL;
-    if (!is_of_pool && request->report == NULL)
+    if (request->report == NULL)
         return STINT_REPORT_NONE;
     stint_report_level level = request->options->report;
-    return level != STINT_REPORT_NONE || !is_of_pool ? level : scope->thread->report_level;
+    return level != STINT_REPORT_NONE || request->tally == NULL ? level : scope->thread->report_level;
 }
 
 static inline bool sti_reporting_is_on(const struct sti_scope *scope)
@@ -104,17 +101,17 @@ static inline void sti_reporting_begin_end(struct sti_scope *scope, stint_reason
         sti_reporting_hooks->begin_end(scope);
 }
 
-static inline void sti_reporting_end(struct sti_scope *scope, stint_outcome *outcome)
+static inline void sti_reporting_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     if (__builtin_expect(scope->thread->reporting != NULL, 0))
         sti_reporting_hooks->end(scope, outcome);
 }
 
 /* The scope has ended. If it still has a report nobody reads that: it was Ok, say. */
-static inline void sti_reporting_ended(struct sti_scope *scope)
+static inline void sti_reporting_ended(const struct sti_scope *scope)
 {
     if (__builtin_expect(scope->report != NULL, 0))
-        sti_reporting_hooks->unread(scope);
+        sti_reporting_hooks->drop(scope->report);
 }
 
 /* A root keeps a block of so many bytes of the scope that is being rolled back. */
@@ -130,12 +127,6 @@ static inline void sti_reporting_drop(struct sti_shared_interrupt *shared)
     struct stint_report *report = atomic_load_explicit(&shared->report, memory_order_acquire);
     if (report != NULL)
         sti_reporting_hooks->drop(report);
-}
-
-static inline void sti_reporting_end_thread(struct sti_thread *thread)
-{
-    if (sti_reporting_hooks != NULL)
-        sti_reporting_hooks->end_thread(thread);
 }
 
 #endif

@@ -90,18 +90,32 @@ uint64_t sti_sampler_interval(struct sti_sampler *sampler)
     return bytes;
 }
 
-/* A random one of the two whole numbers around the expected one, so that the mean is exact. */
-static uint64_t expected_count(struct sti_sampler *sampler, uint64_t size)
+static double next_uniform(struct sti_sampler *sampler)
 {
-    double uniform = (double)(next_random(sampler->random) >> 11) * 0x1p-53;
-    return (uint64_t)((double)size / sampler->mean_bytes + uniform);
+    return (double)(next_random(sampler->random) >> 11) * 0x1p-53;
+}
+
+/* A random one of the two whole numbers around the expected one, so that the mean is exact. */
+static uint64_t expected_count(struct sti_sampler *sampler, double expected)
+{
+    return (uint64_t)(expected + next_uniform(sampler));
+}
+
+uint64_t sti_sampler_split(struct sti_sampler *sampler, uint64_t samples, double share)
+{
+    uint64_t part = 0;
+    if (samples > STI_SAMPLER_MAX_DRAWN)
+        return expected_count(sampler, (double)samples * share);
+    for (uint64_t i = 0; i < samples; i++)
+        part += next_uniform(sampler) < share;
+    return part;
 }
 
 uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint64_t size)
 {
     uint64_t samples = 0;
     if ((double)size > sampler->mean_bytes * STI_SAMPLER_MAX_DRAWN) {
-        samples = expected_count(sampler, size);
+        samples = expected_count(sampler, (double)size / sampler->mean_bytes);
         *to_next = sti_sampler_interval(sampler); /* a Poisson process has no memory */
         return samples;
     }
@@ -121,14 +135,3 @@ _Atomic uint64_t sti_sampling_profile;
 atomic_bool sti_sampling_follows;
 _Atomic(_Atomic uint8_t *) sti_sampling_marks;
 const struct sti_sampling_hooks *sti_sampling_hooks;
-
-void sti_sampling_register(const struct sti_sampling_hooks *hooks)
-{
-    sti_sampling_hooks = hooks;
-}
-
-void sti_sampling_end_thread(struct sti_sampling *sampling)
-{
-    if (sti_sampling_hooks != NULL)
-        sti_sampling_hooks->end_thread(sampling);
-}

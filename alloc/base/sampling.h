@@ -38,6 +38,9 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
 
 #define STI_SAMPLER_MAX_DRAWN 65536
 
+/* How many of so many samples are somebody's who has this share of them, each by itself. */
+uint64_t sti_sampler_split(struct sti_sampler *sampler, uint64_t samples, double share);
+
 /* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands
  * above them all and registers what it wants to be told. Each function says its thread.
  *
@@ -56,15 +59,14 @@ struct sti_tracked_log;
 /* What a thread's record has for the profile. */
 struct sti_sampling {
     uint64_t next;            /* value of used from which the byte that is sampled next follows; UINT64_MAX: none */
-    uint64_t profile_behind;  /* so far behind it is the profile's, */
-    uint64_t rate_behind;     /* and that of the rate; one of them is 0. UINT64_MAX: none */
     uint64_t profile_samples; /* of those that were drawn last */
     uint64_t rate_samples;
     uint64_t samples;          /* in the block that the last sample point was for, until it is made; mostly 0 */
     struct sti_rate *rates;    /* of its scopes, the innermost first; NULL: none has one */
     struct sti_rate *rate;     /* of the scope that it is in, or of one around that; NULL: none */
     uint64_t profile;          /* the one it has joined; 0: none */
-    struct sti_sampler random; /* of it */
+    double interval;           /* of that one, bytes; 0: it draws none for it */
+    struct sti_sampler random; /* of the samples of both */
     void **callstack;          /* room for as many frames as that asks for */
     size_t depth;
     struct sti_tracked_log *log; /* of the blocks in its heaps that are followed */
@@ -78,56 +80,34 @@ extern _Atomic uint64_t sti_sampling_profile;
 /* Blocks may be followed: free and realloc have to ask. Changed with the function behind free (free.h). */
 extern atomic_bool sti_sampling_follows;
 
-/* What the profiler does. All of it is off the common path: nothing is called before a profile has run, or a task with
- * a rate of its own, but end_thread. The last two are called of such tasks, and of what begins and ends above them:
- * before the scope's first allocation, and when its report has been taken or none will be. */
+/* What the profiler does, and registers at start. All of it is off the common path: nothing is called before a profile
+ * has run, or a task with a rate of its own. Thread of the record, or of the scope, unless it says otherwise. */
 struct sti_sampling_hooks {
-    void (*join)(struct sti_thread *thread);
+    void (*join)(struct sti_thread *thread); /* the running profile, or leave one that has been stopped */
+
+    /* So many bytes are charged from the thread's used on; it has joined. Returns how many samples fall there, and
+     * moves the place of the next one. */
     uint64_t (*draw)(struct sti_thread *thread, uint64_t charge);
-    void (*draw_again)(struct sti_thread *thread);
-    void (*meter_outside)(struct sti_thread *thread, uint64_t charge);
+    void (*draw_again)(struct sti_thread *thread); /* those bytes were not charged after all */
+
+    void (*meter_outside)(struct sti_thread *thread, uint64_t charge); /* an allocation outside of scopes */
     void *(*made)(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller);
-    void (*free)(void *block);
+    void (*free)(void *block); /* that may be followed. Any thread */
     void (*end_logged)(struct sti_thread *thread, const struct sti_heap *list, bool committed);
-    void (*end_rolled_back)(const void *block);
-    void (*end_thread)(struct sti_sampling *sampling);
+    void (*end_rolled_back)(const void *block); /* a single one, which may be followed, is about to be. Any thread */
+
+    /* Of tasks with a rate, and of what begins and ends above them: before the scope's first allocation, and when its
+     * report has been taken or none will be. */
     void (*begin_scope)(const struct sti_scope *scope);
     void (*end_scope)(const struct sti_scope *scope);
+    void (*end_thread)(struct sti_sampling *sampling); /* it may be used again with another */
 };
 extern const struct sti_sampling_hooks *sti_sampling_hooks;
 
-/* At start. */
-void sti_sampling_register(const struct sti_sampling_hooks *hooks);
-
-/* False: the thread is to join the running profile, or to leave one that has been stopped. */
+/* False: it is to join. */
 static inline bool sti_sampling_is_joined(const struct sti_sampling *sampling)
 {
     return __builtin_expect(atomic_load_explicit(&sti_sampling_profile, memory_order_seq_cst) == sampling->profile, 1);
-}
-
-/* Join or leave. Thread of the record. */
-static inline void sti_sampling_join(struct sti_thread *thread)
-{
-    sti_sampling_hooks->join(thread);
-}
-
-/* So many bytes are charged from the thread's used on; it has joined. Returns how many samples fall there, and moves
- * the place of the next one. Thread of the record. */
-static inline uint64_t sti_sampling_draw(struct sti_thread *thread, uint64_t charge)
-{
-    return sti_sampling_hooks->draw(thread, charge);
-}
-
-/* Those bytes were not charged after all. */
-static inline void sti_sampling_draw_again(struct sti_thread *thread)
-{
-    sti_sampling_hooks->draw_again(thread);
-}
-
-/* An allocation outside of scopes. Thread of the record. */
-static inline void sti_sampling_meter_outside(struct sti_thread *thread, uint64_t charge)
-{
-    sti_sampling_hooks->meter_outside(thread, charge);
 }
 
 /* The block that the last sample point was for has been made (NULL: it could not be). alignment: 0 where it is the
@@ -137,26 +117,11 @@ static inline void sti_sampling_meter_outside(struct sti_thread *thread, uint64_
          ? (block)                                                                                                     \
          : sti_sampling_hooks->made((thread), (block), (size), (alignment), (caller)))
 
-/* free of a block that may be followed. Calling thread. */
-static inline void sti_sampling_free(void *block)
-{
-    sti_sampling_hooks->free(block);
-}
-
 /* The heaps on the list are about to be committed or destroyed, and blocks are logged. Their thread. */
 #define sti_sampling_end_heaps(thread, list, committed)                                                                \
     (__builtin_expect((thread)->sampling.logged == 0, 1)                                                               \
          ? (void)0                                                                                                     \
          : sti_sampling_hooks->end_logged((thread), (list), (committed)))
-
-/* A single block, which may be followed, is about to be rolled back. Any thread. */
-static inline void sti_sampling_end_rolled_back(const void *block)
-{
-    sti_sampling_hooks->end_rolled_back(block);
-}
-
-/* The thread ends. It may be used again with another. */
-void sti_sampling_end_thread(struct sti_sampling *sampling);
 
 #define STI_SAMPLING_LISTS ((size_t)1 << 17)
 #define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)
@@ -170,17 +135,9 @@ static inline size_t sti_sampling_mark(uintptr_t block)
     return block >> 8 & (STI_SAMPLING_MARKS - 1);
 }
 
-/* Compilers load an atomic before they compare it, which is an instruction more in each free. */
 static inline bool sti_sampling_is_marked(const _Atomic uint8_t *marks, const void *block)
 {
-    const _Atomic uint8_t *mark = &marks[sti_sampling_mark((uintptr_t)block)];
-#if defined(__x86_64__)
-    bool is_marked;
-    __asm__("cmpb $0, %1" : "=@ccne"(is_marked) : "m"(*mark));
-    return is_marked;
-#else
-    return atomic_load_explicit(mark, memory_order_relaxed) != 0;
-#endif
+    return atomic_load_explicit(&marks[sti_sampling_mark((uintptr_t)block)], memory_order_relaxed) != 0;
 }
 
 /* False: it is not followed. */

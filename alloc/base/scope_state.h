@@ -98,7 +98,7 @@ struct sti_scope_request {
     const stint_token *token;     /* when set: STINT_REASON_TOKEN. May be NULL */
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
-    struct stint_report **report; /* where its report goes; NULL: to the pool that it is of, or there is none */
+    struct stint_report **report; /* where its report goes, in the place of an older one; NULL: there is none */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */

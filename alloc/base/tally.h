@@ -84,31 +84,19 @@ static inline void sti_tally_count(struct sti_tally *tally, stint_reason reason,
     sti_histogram_add_own(&tally->charged, charged);
 }
 
-/* --- What several threads have counted, added up. --- */
+/* --- What several threads have counted, added up: into a tally that is the caller's. --- */
 
-struct sti_histogram_sum {
-    uint64_t buckets[STI_BUCKETS];
-    uint64_t sum;
-};
-
-struct sti_tally_sum {
-    uint64_t outcomes[STI_REASONS];
-    struct sti_histogram_sum waited;
-    struct sti_histogram_sum ran;
-    struct sti_histogram_sum charged;
-};
-
-static inline void sti_histogram_add_to(struct sti_histogram_sum *sum, const struct sti_histogram *histogram)
+static inline void sti_histogram_add_to(struct sti_histogram *sum, const struct sti_histogram *histogram)
 {
     for (size_t i = 0; i < STI_BUCKETS; i++)
-        sum->buckets[i] += sti_counter_read(&histogram->buckets[i]);
-    sum->sum += sti_counter_read(&histogram->sum);
+        sti_counter_raise_own(&sum->buckets[i], sti_counter_read(&histogram->buckets[i]));
+    sti_counter_raise_own(&sum->sum, sti_counter_read(&histogram->sum));
 }
 
-static inline void sti_tally_add_to(struct sti_tally_sum *sum, const struct sti_tally *tally)
+static inline void sti_tally_add_to(struct sti_tally *sum, const struct sti_tally *tally)
 {
     for (size_t i = 0; i < STI_REASONS; i++)
-        sum->outcomes[i] += sti_counter_read(&tally->outcomes[i]);
+        sti_counter_raise_own(&sum->outcomes[i], sti_counter_read(&tally->outcomes[i]));
     sti_histogram_add_to(&sum->waited, &tally->waited);
     sti_histogram_add_to(&sum->ran, &tally->ran);
     sti_histogram_add_to(&sum->charged, &tally->charged);

@@ -51,7 +51,7 @@ static struct sti_thread *make_record(void)
         return NULL;
     memset(thread, 0, sizeof *thread);
     thread->used = 1; /* beyond a limit of 0, even with a charge that wrapped round to nothing */
-    thread->sampling.next = thread->sampling.profile_behind = thread->sampling.rate_behind = UINT64_MAX;
+    thread->sampling.next = UINT64_MAX;
     atomic_init(&thread->owned, true);
     thread->next = atomic_load_explicit(&sti_thread_records, memory_order_relaxed);
     /* release: whoever finds the record on the list sees it initialised. */

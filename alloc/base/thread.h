@@ -91,7 +91,6 @@ struct sti_thread {
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;
-    struct stint_report *reports;        /* for the next scopes */
     struct stint_report *reporting;      /* of the scope that is being rolled back; or NULL */
     const struct sti_registers *stopped; /* while a signal's handler looks what has tripped; otherwise NULL */
     stint_report_level report_level;     /* of tasks that do not say it themselves: its pool's */

@@ -30,7 +30,7 @@ static void lose(struct sti_trace_ring *ring)
         atomic_fetch_add_explicit(&sti_trace_homeless, 1, memory_order_relaxed);
 }
 
-static struct sti_trace_ring *make_ring(struct sti_thread *thread)
+static __attribute__((noinline)) struct sti_trace_ring *make_ring(struct sti_thread *thread)
 {
     struct sti_trace_ring *ring = sti_process_lasting_aligned(_Alignof(struct sti_trace_ring), sizeof *ring);
     if (ring == NULL)
@@ -67,7 +67,8 @@ static void publish(struct sti_trace_ring *ring, uint64_t head)
 }
 
 /* The thread's first record of the trace. */
-static bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread, unsigned epoch, unsigned needed)
+static __attribute__((noinline)) bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread,
+                                            unsigned epoch, unsigned needed)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (!has_room(ring, head, 1 + needed))
@@ -93,9 +94,16 @@ static void release(struct sti_trace_ring *ring)
     ring->writing = false;
 }
 
-/* For a thread that has no ring, whose ring is not begun in this trace or is full, or which writes already. */
-static __attribute__((noinline)) struct sti_trace_ring *acquire_slowly(struct sti_thread *thread, bool may_make,
-                                                                       unsigned needed)
+/* Whether the ring is the thread's in the trace that runs. */
+static inline bool is_begun(const struct sti_trace_ring *ring, const struct sti_thread *thread, unsigned epoch)
+{
+    return ring->epoch == epoch && epoch != 0 && ring->id == thread->id;
+}
+
+/* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
+ * NULL: there is none, and the record is lost. */
+static inline __attribute__((always_inline)) struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make,
+                                                                            unsigned needed)
 {
     unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
     if (epoch == 0)
@@ -105,40 +113,14 @@ static __attribute__((noinline)) struct sti_trace_ring *acquire_slowly(struct st
         lose(ring);
         return NULL;
     }
-    ring->writing = true;
-    atomic_signal_fence(memory_order_acquire);
-    bool is_begun = ring->epoch == epoch && ring->id == thread->id;
-    unsigned ends = is_begun ? ring->open : 0;
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if ((is_begun || begin(ring, thread, epoch, needed)) && has_room(ring, is_begun ? head : head + 1, needed + ends))
-        return ring;
-    lose(ring);
-    release(ring);
-    return NULL;
-}
-
-/* Whether the ring is the thread's in the trace that runs. */
-static inline bool is_begun(const struct sti_trace_ring *ring, const struct sti_thread *thread)
-{
-    return ring->epoch == atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed) && ring->epoch != 0 &&
-           ring->id == thread->id;
-}
-
-/* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
- * NULL: there is none, and the record is lost: quickly where the ring is full, as a flood of tasks fills it for most of
- * the time. */
-static inline __attribute__((always_inline)) struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make,
-                                                                            unsigned needed)
-{
-    struct sti_trace_ring *ring = thread != NULL ? atomic_load_explicit(&thread->trace, memory_order_relaxed) : NULL;
-    if (__builtin_expect(ring == NULL || ring->writing || !is_begun(ring, thread), 0))
-        return acquire_slowly(thread, may_make, needed);
     ring->writing = true; /* before its room is looked at: a handler may take some */
     atomic_signal_fence(memory_order_acquire);
-    if (has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), needed + ring->open))
-        return ring;
-    if (needed > 1)
-        ring->full_at = ring->known_tail;
+    if (is_begun(ring, thread, epoch) || begin(ring, thread, epoch, needed)) {
+        if (has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), needed + ring->open))
+            return ring;
+        if (needed > 1)
+            ring->full_at = ring->known_tail;
+    }
     lose(ring);
     release(ring);
     return NULL;
@@ -235,12 +217,11 @@ void sti_trace_interrupt(enum sti_trace_mark mark, int number)
 
 /* --- Slices. ------------------------------------------------------------------------------------------------------ */
 
-/* Behind what is missing, of a slice that has room. False: not for this as well, so it is lost. */
+/* Behind what is missing, of a slice that has room. False: not for this as well. */
 static __attribute__((noinline, cold)) bool put_lost(struct sti_trace_ring *ring)
 {
     if (!has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), 3 + ring->open)) {
         ring->full_at = ring->known_tail;
-        lose(ring);
         return false;
     }
     struct sti_trace_record *record = next(ring, STI_TRACE_LOST, 0);
@@ -257,11 +238,8 @@ open_slice(struct sti_thread *thread, enum sti_trace_mark mark, const void *key,
     *ring = acquire(thread, true, 2);
     if (*ring == NULL)
         return NULL;
-    if (__builtin_expect((*ring)->full_at != UINT64_MAX, 0) && !put_lost(*ring)) {
-        release(*ring);
-        return NULL;
-    }
-    if ((*ring)->open == STI_TRACE_OPEN) {
+    bool is_behind = (*ring)->full_at == UINT64_MAX || put_lost(*ring);
+    if (!is_behind || (*ring)->open == STI_TRACE_OPEN) {
         lose(*ring);
         release(*ring);
         return NULL;
@@ -282,9 +260,10 @@ static inline __attribute__((always_inline)) struct sti_trace_record *close_slic
                                                                                   const void *key, uint64_t ns,
                                                                                   struct sti_trace_ring **ring)
 {
+    unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
     *ring = ring_of(thread, false);
     unsigned depth = *ring != NULL ? (*ring)->open : 0;
-    if (depth == 0 || !is_begun(*ring, thread) || (*ring)->writing)
+    if (depth == 0 || !is_begun(*ring, thread, epoch) || (*ring)->writing)
         return NULL;
     while (depth > 0 && (*ring)->keys[depth - 1] != key)
         depth--;
@@ -349,27 +328,11 @@ void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns,
     put(ring);
 }
 
-void sti_trace_begin_rollback(const void *key, uint64_t ns, const char *name)
+void sti_trace_begin(enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
+                     const struct sti_thread *owner)
 {
     struct sti_trace_ring *ring;
-    if (open_slice(self(), STI_TRACE_BEGIN_ROLLBACK, key, ns, name, &ring) != NULL)
-        put(ring);
-}
-
-void sti_trace_end_rollback(const void *key, size_t kept)
-{
-    struct sti_trace_ring *ring;
-    struct sti_trace_record *record = close_slice(sti_thread_own(), STI_TRACE_END_ROLLBACK, key, 0, &ring);
-    if (record == NULL)
-        return;
-    record->bytes = kept;
-    put(ring);
-}
-
-void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const char *name)
-{
-    struct sti_trace_ring *ring;
-    struct sti_trace_record *record = open_slice(self(), STI_TRACE_BEGIN_FORK, key, 0, name, &ring);
+    struct sti_trace_record *record = open_slice(self(), mark, key, ns, name, &ring);
     if (record == NULL)
         return;
     record->flow = owner != NULL ? sti_trace_flow(key, record->ns) : 0;
@@ -377,26 +340,12 @@ void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const
     put(ring);
 }
 
-void sti_trace_end_fork(const void *key)
+void sti_trace_end(enum sti_trace_mark mark, const void *key, uint64_t value, unsigned epoch)
 {
     struct sti_trace_ring *ring;
-    if (close_slice(sti_thread_own(), STI_TRACE_END_FORK, key, 0, &ring) != NULL)
-        put(ring);
-}
-
-void sti_trace_begin_park(const void *key)
-{
-    struct sti_trace_ring *ring;
-    if (open_slice(self(), STI_TRACE_BEGIN_PARK, key, 0, NULL, &ring) != NULL)
-        put(ring);
-}
-
-void sti_trace_end_park(const void *key, uint64_t flow, unsigned epoch)
-{
-    struct sti_trace_ring *ring;
-    struct sti_trace_record *record = close_slice(sti_thread_own(), STI_TRACE_END_PARK, key, 0, &ring);
+    struct sti_trace_record *record = close_slice(sti_thread_own(), mark, key, 0, &ring);
     if (record == NULL)
         return;
-    record->flow = epoch == ring->epoch ? flow : 0;
+    record->flow = epoch == STI_TRACE_ANY || epoch == ring->epoch ? value : 0;
     put(ring);
 }

@@ -38,6 +38,7 @@
 #ifndef STI_ALLOC_BASE_TRACING_H
 #define STI_ALLOC_BASE_TRACING_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -143,17 +144,18 @@ unsigned sti_trace_wake(uint64_t ns, uint64_t flow);
 /* An interrupt is tripped, deferred or delivered. Safe in signal handlers. */
 void sti_trace_interrupt(enum sti_trace_mark mark, int number);
 
-/* Slices; key: who it is, while it lasts. Tasks': on their own thread, of which this is the record. The end of parking
- * is told in which trace its flow began: in another one it has none. */
+/* Slices; key: who it is, while it lasts. Tasks': on their own thread, of which this is the record. */
 void sti_trace_begin_task(struct sti_thread *thread, const void *key, uint64_t ns,
                           const struct sti_scope_request *request);
 void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns, const stint_outcome *outcome);
-void sti_trace_begin_rollback(const void *key, uint64_t ns, const char *name);
-void sti_trace_end_rollback(const void *key, size_t kept);
-void sti_trace_begin_fork(const void *key, const struct sti_thread *owner, const char *name);
-void sti_trace_end_fork(const void *key);
-void sti_trace_begin_park(const void *key);
-void sti_trace_end_park(const void *key, uint64_t flow, unsigned epoch);
+
+/* Others': with a name, or NULL, and of a fork the thread that has forked it, or NULL. At its end, the bytes that a
+ * rollback has kept; of parking the flow of the wake-up and the trace in which that began: in another one it has
+ * none. */
+#define STI_TRACE_ANY UINT_MAX
+void sti_trace_begin(enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
+                     const struct sti_thread *owner);
+void sti_trace_end(enum sti_trace_mark mark, const void *key, uint64_t value, unsigned epoch);
 
 /* --- Reading. By the tracer. --- */
 
@@ -171,14 +173,14 @@ struct sti_trace_record {
     union {
         struct {
             uint64_t flow;      /* 0: none; where there is a submitter, the address of the task's options;
-                                   in a LOST record, how many */
+                                   in a LOST record, how many; at the end of a rollback, bytes kept */
             uint64_t number_of; /* the trace, in a THREAD record; where there is a submitter, when it was submitted */
             char name[STI_TRACE_NAME];
         };
         struct {
             uint64_t allocated;
             uint64_t peak;
-            uint64_t bytes; /* committed, or kept */
+            uint64_t bytes; /* committed */
             uint64_t queued;
             uint64_t samples;
             uint64_t deferred;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "alloc/base/callstack.h"
-#include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -272,8 +271,7 @@ void sti_tracked_forget_all(void)
 struct sti_rate {
     struct sti_rate *below; /* of a scope of the same thread's */
     const struct sti_scope *scope;
-    bool is_over; /* it is the child of a fork(2) */
-    struct sti_sampler random;
+    bool is_over;                  /* it is the child of a fork(2) */
     struct sti_gathered *gathered; /* callstacks, without what was allocated there */
 };
 
@@ -287,7 +285,7 @@ static struct sti_rate *rate_of(const struct sti_thread *thread, const struct st
     return rate;
 }
 
-static struct sti_rate *rate_around(const struct sti_thread *thread, const struct sti_scope *scope)
+struct sti_rate *sti_rate_around(const struct sti_thread *thread, const struct sti_scope *scope)
 {
     struct sti_rate *rate = NULL;
     for (; scope != NULL && rate == NULL; scope = scope->outer)
@@ -313,14 +311,13 @@ static struct sti_rate *make_rate(const struct sti_scope *scope)
     }
     rate->scope = scope;
     rate->below = scope->thread->sampling.rates;
-    sti_sampler_init(&rate->random, sti_clock_now() ^ (uintptr_t)rate, rate->gathered->interval);
     return rate;
 }
 
 void sti_rate_begin_scope(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
-    struct sti_rate *rate = rate_around(thread, scope->outer);
+    struct sti_rate *rate = sti_rate_around(thread, scope->outer);
     if (rate == NULL && wants_rate(scope) && sti_tracked_prepare() == 0 && (rate = make_rate(scope)) != NULL) {
         thread->sampling.rates = rate;
         sti_free_follow(sti_memprof_free, true);
@@ -345,7 +342,7 @@ void sti_rate_end_scope(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
     struct sti_rate *rate = rate_of(thread, scope);
-    sti_memprof_set_rate(thread, rate_around(thread, scope->below));
+    sti_memprof_set_rate(thread, sti_rate_around(thread, scope->below));
     if (rate != NULL)
         end_rate(thread, rate);
 }
@@ -362,14 +359,9 @@ void sti_rate_forget_all(void)
 
 /* --- Its samples. --- */
 
-uint64_t sti_rate_next(struct sti_rate *rate, uint64_t used)
+double sti_rate_interval(const struct sti_rate *rate)
 {
-    return used + sti_sampler_interval(&rate->random);
-}
-
-uint64_t sti_rate_draw(struct sti_rate *rate, uint64_t *next, uint64_t used, uint64_t charge)
-{
-    return sti_memprof_draw_from(&rate->random, next, used, charge);
+    return rate != NULL ? rate->gathered->interval : 0;
 }
 
 /* A block that is followed, with what it stands for. */
@@ -401,7 +393,6 @@ void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t
 {
     struct sti_sampling *sampling = &thread->sampling;
     struct rated *rated = make_rated(thread, sti_meter_rounded(size + alignment), caller);
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block)); /* gone as nobody has seen */
     if (rated == NULL)
         return;
     rated->tracked = (struct sti_tracked){
@@ -412,14 +403,4 @@ void sti_rate_follow(struct sti_thread *thread, void *block, size_t size, size_t
     };
     sti_memprof_log(sampling, &rated->tracked, sti_backend_heap_of(block));
     sti_tracked_add(&rated->tracked);
-}
-
-bool sti_rate_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg)
-{
-    const struct sti_rate *rate = rate_around(scope->thread, scope);
-    if (rate == NULL)
-        return false;
-    *interval = rate->gathered->interval;
-    sti_memprof_show_logged_of(&scope->thread->sampling, rate, show, arg);
-    return true;
 }

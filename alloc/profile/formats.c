@@ -1,201 +1,101 @@
 /* SPDX-License-Identifier: MIT
  *
- * The module's part: a stream to a descriptor, the collapsed format, and pprof's; see write.h. One thread. */
+ * The module's part: the collapsed format, and pprof's; see write.h. One thread. */
 #include <errno.h>
+#include <limits.h>
 #include <search.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/api.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "pprof.pb-c.h"
 #include "symbols.h"
 #include "write.h"
 
-/* --- A buffered stream to a descriptor, gzipped or plain. --- */
-
-struct output {
-    FILE *stream;
-    int error; /* of zlib's; the stream keeps its own */
-    bool gzipped;
-    z_stream zip;
-    unsigned char buffer[16384];
-};
-
-#define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
-#define MEMORY_LEVEL 8
-
-static void output_begin(struct output *output, FILE *stream, bool gzipped)
-{
-    *output = (struct output){ .stream = stream, .gzipped = gzipped };
-    if (gzipped &&
-        deflateInit2(&output->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
-        output->error = ENOMEM;
-}
-
-static void zip(struct output *output, int flush)
-{
-    int status;
-    do {
-        output->zip.next_out = output->buffer;
-        output->zip.avail_out = sizeof output->buffer;
-        status = deflate(&output->zip, flush);
-        fwrite(output->buffer, 1, sizeof output->buffer - output->zip.avail_out, output->stream);
-    } while (output->zip.avail_in > 0 || (flush == Z_FINISH && status == Z_OK));
-}
-
-static void output_write(struct output *output, const void *data, size_t size)
-{
-    if (output->error != 0)
-        return;
-    if (!output->gzipped) {
-        fwrite(data, 1, size, output->stream);
-        return;
-    }
-    output->zip.next_in = (z_const Bytef *)(uintptr_t)data;
-    output->zip.avail_in = (uInt)size;
-    zip(output, Z_NO_FLUSH);
-}
-
-static int output_end(struct output *output)
-{
-    if (!output->gzipped || output->error != 0)
-        return output->error;
-    output->zip.avail_in = 0;
-    zip(output, Z_FINISH);
-    deflateEnd(&output->zip);
-    return 0;
-}
-
 /* --- A profile as collapsed stacks: for each callstack a line with the account and the task, the functions from the
  * outermost in, and a number of bytes. One thread. */
 
-/* The symbols of all callstacks. 0; ENOMEM. */
-static int open_symbols(const struct sti_profile_snapshot *snapshot, struct sti_symbols *symbols)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < snapshot->count; i++)
-        count += snapshot->entries[i].site->length;
-    uintptr_t *addresses = malloc((count + 1) * sizeof *addresses);
-    if (addresses == NULL)
-        return ENOMEM;
-    count = 0;
-    for (size_t i = 0; i < snapshot->count; i++) {
-        const struct sti_profile_site *site = snapshot->entries[i].site;
-        for (size_t j = 0; j < site->length; j++)
-            addresses[count++] = sti_profile_call(site->callstack[j]);
-    }
-    int error = sti_symbols_open(symbols, addresses, count, &snapshot->others, snapshot->demangle);
-    free(addresses);
-    return error;
-}
-
 /* The separators of the format are no part of a name. */
-static void write_name(struct output *output, const char *name)
+static void write_name(FILE *stream, const char *name)
 {
-    while (*name != '\0') {
-        size_t plain = strcspn(name, ";\n");
-        output_write(output, name, plain);
-        name += plain;
-        if (*name != '\0') {
-            output_write(output, *name == ';' ? ":" : " ", 1);
-            name++;
-        }
-    }
+    for (; *name != '\0'; name++)
+        fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, stream);
 }
 
 /* In brackets: what is no function. */
-static void write_label(struct output *output, const char *what, const char *name, const char *end)
+static void write_label(FILE *stream, const char *what, const char *name, const char *end)
 {
-    output_write(output, "[", 1);
-    write_name(output, what);
-    write_name(output, name);
-    output_write(output, end, strlen(end));
+    fprintf(stream, "[%s", what);
+    write_name(stream, name);
+    fputs(end, stream);
 }
 
 /* Functions that have no name on this machine are one in a module: their addresses would tear the graph apart. */
-static void write_frame(struct output *output, const struct sti_symbols *symbols, const struct sti_frame *frame)
+static void write_frame(FILE *stream, const struct sti_frame *frame)
 {
-    const char *path = frame->module < symbols->module_count ? symbols->modules[frame->module].path : "unknown";
-    const char *slash = strrchr(path, '/');
     if (frame->function != NULL)
-        write_name(output, frame->function);
+        write_name(stream, frame->function);
     else
-        write_label(output, "", slash != NULL ? slash + 1 : path, "]");
+        write_label(stream, "", frame->module != NULL ? sti_frame_module(frame) : "unknown", "]");
 }
 
-static void write_line(struct output *output, const struct sti_symbols *symbols, const struct sti_profile_site *site,
-                       uint64_t bytes)
+static void write_line(FILE *stream, struct sti_symbols *symbols, const struct sti_profile_entry *entry, uint64_t bytes)
 {
-    char number[32];
-    if (site->account != NULL)
-        write_label(output, "account ", site->account, "];");
-    if (site->task != NULL)
-        write_label(output, "task ", site->task, "];");
-    for (size_t i = site->length; i-- > 0;) {
-        write_frame(output, symbols, sti_symbols_frame(symbols, sti_profile_call(site->callstack[i])));
+    if (entry->account != NULL)
+        write_label(stream, "account ", entry->account, "];");
+    if (entry->task != NULL)
+        write_label(stream, "task ", entry->task, "];");
+    for (size_t i = entry->length; i-- > 0;) {
+        write_frame(stream, sti_symbols_frame(symbols, sti_profile_call(entry->callstack[i])));
         if (i > 0)
-            output_write(output, ";", 1);
+            fputc(';', stream);
     }
-    if (site->length == 0)
-        write_name(output, "[no callstack]");
-    snprintf(number, sizeof number, " %ju", (uintmax_t)bytes);
-    write_name(output, number);
-    output_write(output, "\n", 1);
+    fprintf(stream, "%s %ju\n", entry->length == 0 ? "[no callstack]" : "", (uintmax_t)bytes);
 }
 
 static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
 {
-    struct output *output = malloc(sizeof *output);
     struct sti_symbols symbols;
-    if (output == NULL || open_symbols(snapshot, &symbols) != 0) {
-        free(output);
+    if (sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0)
         return ENOMEM;
-    }
-    output_begin(output, stream, false);
     for (size_t i = 0; i < snapshot->count; i++) {
-        const struct sti_profile_values *values = &snapshot->entries[i].values;
-        uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? values->alloc_bytes : values->inuse_bytes;
+        const struct sti_profile_entry *entry = &snapshot->entries[i];
+        uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? entry->values.alloc_bytes : entry->values.inuse_bytes;
         if (bytes > 0)
-            write_line(output, &symbols, snapshot->entries[i].site, bytes);
+            write_line(stream, &symbols, entry, bytes);
     }
-    int error = output_end(output);
-    sti_symbols_close(&symbols);
-    free(output);
-    return error;
+    return sti_symbols_close(&symbols);
 }
 
 /* --- A profile in pprof's format. One thread.
  *
- * Protobuf messages that follow one another are one message with the fields of all: so each sample, location and string
- * is written as a small profile of its own, and no more than one is in memory. */
+ * Protobuf messages that follow one another are one message with the fields of all: so each sample is written as a
+ * small profile of its own, behind those of the locations, functions and strings that it is the first to name, and no
+ * more than one is in memory. */
 
 #define VALUES 4
 
-/* Text, or two of them, that have been written and have an id. */
+/* A text that has been written and has an id. */
 struct named {
-    const char *first;
-    const char *second;
+    const char *text;
     uint64_t id;
 };
 
 struct writing {
     ProtobufCBuffer buffer; /* what protobuf-c appends to */
-    struct output output;
-    void *strings; /* trees of struct named */
-    void *functions;
+    FILE *stream;
+    void *strings; /* a tree of struct named */
     uint64_t string_count;
-    uint64_t function_count;
+    uint64_t location_count;
     int error;
 };
 
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 {
-    struct writing *writing = (struct writing *)buffer;
-    output_write(&writing->output, data, size);
+    fwrite(data, 1, size, ((struct writing *)buffer)->stream);
 }
 
 static void put(struct writing *writing, const Sti__Pprof__Profile *part)
@@ -205,24 +105,21 @@ static void put(struct writing *writing, const Sti__Pprof__Profile *part)
 
 static int by_text(const void *left, const void *right)
 {
-    const struct named *a = left;
-    const struct named *b = right;
-    int order = strcmp(a->first, b->first);
-    return order != 0 ? order : strcmp(a->second, b->second);
+    return strcmp(((const struct named *)left)->text, ((const struct named *)right)->text);
 }
 
-/* The entry of the tree for these; new: its id is 0. NULL: no memory. */
-static struct named *named_in(void **tree, const char *first, const char *second)
+/* The entry of the tree for it; new: its id is 0. NULL: no memory. */
+static struct named *named(struct writing *writing, const char *text)
 {
-    struct named key = { .first = first, .second = second };
-    struct named **node = tfind(&key, tree, by_text);
+    struct named key = { .text = text };
+    struct named **node = tfind(&key, &writing->strings, by_text);
     if (node != NULL)
         return *node;
     struct named *added = malloc(sizeof *added);
     if (added == NULL)
         return NULL;
     *added = key;
-    node = tsearch(added, tree, by_text);
+    node = tsearch(added, &writing->strings, by_text);
     if (node == NULL)
         free(added);
     return node != NULL ? *node : NULL;
@@ -231,41 +128,20 @@ static struct named *named_in(void **tree, const char *first, const char *second
 /* Ids of strings begin at 0, which is the empty one. */
 static int64_t string_id(struct writing *writing, const char *text)
 {
-    struct named *named = named_in(&writing->strings, text != NULL ? text : "", "");
-    if (named == NULL) {
+    struct named *string = named(writing, text != NULL ? text : "");
+    if (string == NULL) {
         writing->error = ENOMEM;
         return 0;
     }
-    if (named->id == 0) {
+    if (string->id == 0) {
         Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
-        char *copy = (char *)(uintptr_t)named->first;
+        char *copy = (char *)(uintptr_t)string->text;
         part.n_string_table = 1;
         part.string_table = &copy;
         put(writing, &part);
-        named->id = ++writing->string_count;
+        string->id = ++writing->string_count;
     }
-    return (int64_t)named->id - 1;
-}
-
-static uint64_t function_id(struct writing *writing, const struct sti_frame *frame)
-{
-    struct named *named = named_in(&writing->functions, frame->function, frame->file != NULL ? frame->file : "");
-    if (named == NULL) {
-        writing->error = ENOMEM;
-        return 0;
-    }
-    if (named->id == 0) {
-        Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
-        Sti__Pprof__Function function = STI__PPROF__FUNCTION__INIT;
-        Sti__Pprof__Function *functions = &function;
-        named->id = function.id = ++writing->function_count;
-        function.name = function.system_name = string_id(writing, frame->function);
-        function.filename = string_id(writing, frame->file);
-        part.n_function = 1;
-        part.function = &functions;
-        put(writing, &part);
-    }
-    return named->id;
+    return (int64_t)string->id - 1;
 }
 
 static Sti__Pprof__ValueType value_type(struct writing *writing, const char *type, const char *unit)
@@ -317,25 +193,40 @@ static void write_module(struct writing *writing, const struct sti_module *modul
     put(writing, &part);
 }
 
-static void write_location(struct writing *writing, const struct sti_frame *frame, uint64_t id)
+/* With a function of its own: readers know functions by their names. */
+static void write_location(struct writing *writing, const struct sti_symbols *symbols, const struct sti_frame *frame)
 {
     Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
     Sti__Pprof__Location location = STI__PPROF__LOCATION__INIT;
     Sti__Pprof__Location *locations = &location;
     Sti__Pprof__Line line = STI__PPROF__LINE__INIT;
     Sti__Pprof__Line *lines = &line;
-    location.id = id;
-    location.mapping_id = frame->module + 1; /* 0: none */
+    Sti__Pprof__Function function = STI__PPROF__FUNCTION__INIT;
+    Sti__Pprof__Function *functions = &function;
+    location.id = function.id = line.function_id = frame->id;
+    location.mapping_id = frame->module != NULL ? (uint64_t)(frame->module - symbols->modules) + 1 : 0;
     location.address = frame->address;
     if (frame->function != NULL) {
-        line.function_id = function_id(writing, frame);
+        function.name = function.system_name = string_id(writing, frame->function);
+        function.filename = string_id(writing, frame->file);
         line.line = frame->line;
-        location.n_line = 1;
+        location.n_line = part.n_function = 1;
         location.line = &lines;
+        part.function = &functions;
     }
     part.n_location = 1;
     part.location = &locations;
     put(writing, &part);
+}
+
+static uint64_t location_id(struct writing *writing, struct sti_symbols *symbols, uintptr_t address)
+{
+    const struct sti_frame *frame = sti_symbols_frame(symbols, address);
+    if (frame->id > writing->location_count) {
+        writing->location_count = frame->id;
+        write_location(writing, symbols, frame);
+    }
+    return frame->id;
 }
 
 static void add_label(struct writing *writing, Sti__Pprof__Sample *sample, Sti__Pprof__Label *label, const char *key,
@@ -349,8 +240,7 @@ static void add_label(struct writing *writing, Sti__Pprof__Sample *sample, Sti__
     sample->label[sample->n_label++] = label;
 }
 
-static void write_sample(struct writing *writing, const struct sti_symbols *symbols,
-                         const struct sti_profile_entry *entry)
+static void write_sample(struct writing *writing, struct sti_symbols *symbols, const struct sti_profile_entry *entry)
 {
     Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
     Sti__Pprof__Sample sample = STI__PPROF__SAMPLE__INIT;
@@ -364,54 +254,79 @@ static void write_sample(struct writing *writing, const struct sti_symbols *symb
         (int64_t)entry->values.inuse_objects,
         (int64_t)entry->values.inuse_bytes,
     };
-    for (size_t i = 0; i < entry->site->length; i++) {
-        uintptr_t call = sti_profile_call(entry->site->callstack[i]);
-        locations[i] = (uint64_t)(sti_symbols_frame(symbols, call) - symbols->frames) + 1;
-    }
-    sample.n_location_id = entry->site->length;
+    for (size_t i = 0; i < entry->length; i++)
+        locations[i] = location_id(writing, symbols, sti_profile_call(entry->callstack[i]));
+    sample.n_location_id = entry->length;
     sample.location_id = locations;
     sample.n_value = VALUES;
     sample.value = values;
     sample.label = label_pointers;
-    add_label(writing, &sample, &labels[0], "task", entry->site->task);
-    add_label(writing, &sample, &labels[1], "account", entry->site->account);
+    add_label(writing, &sample, &labels[0], "task", entry->task);
+    add_label(writing, &sample, &labels[1], "account", entry->account);
     part.n_sample = 1;
     part.sample = &samples;
     put(writing, &part);
 }
 
+/* Into the stream. 0; ENOMEM. */
+static int write_messages(const struct sti_profile_snapshot *snapshot, FILE *stream)
+{
+    struct writing writing = { .buffer = { .append = append }, .stream = stream };
+    struct sti_symbols symbols;
+    if (sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0)
+        return ENOMEM;
+    write_head(&writing, snapshot);
+    for (size_t i = 0; i < snapshot->count; i++)
+        write_sample(&writing, &symbols, &snapshot->entries[i]);
+    for (size_t i = 0; i < symbols.module_count; i++) /* when it is known of which frames there are names */
+        write_module(&writing, &symbols.modules[i], i + 1);
+    tdestroy(writing.strings, free);
+    int error = sti_symbols_close(&symbols);
+    return error != 0 ? error : writing.error;
+}
+
+#define GZIP (15 + 16) /* the largest window, in gzip's wrapping */
+#define MEMORY_LEVEL 8
+
+/* 0; ENOMEM; EFBIG. */
+static int write_zipped(const char *data, size_t size, FILE *stream)
+{
+    z_stream zip = { .next_in = (z_const Bytef *)(uintptr_t)data, .avail_in = (uInt)size };
+    unsigned char buffer[16384];
+    int status = Z_OK;
+    if (size > UINT_MAX)
+        return EFBIG;
+    if (deflateInit2(&zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+        return ENOMEM;
+    while (status == Z_OK) {
+        zip.next_out = buffer;
+        zip.avail_out = sizeof buffer;
+        status = deflate(&zip, Z_FINISH);
+        fwrite(buffer, 1, sizeof buffer - zip.avail_out, stream);
+    }
+    deflateEnd(&zip);
+    return 0;
+}
+
 static int write_pprof(const struct sti_profile_snapshot *snapshot, FILE *stream)
 {
-    struct writing *writing = calloc(1, sizeof *writing);
-    struct sti_symbols symbols;
-    if (writing == NULL || open_symbols(snapshot, &symbols) != 0) {
-        free(writing);
+    char *plain = NULL;
+    size_t size;
+    FILE *messages = open_memstream(&plain, &size);
+    if (messages == NULL)
         return ENOMEM;
-    }
-    writing->buffer.append = append;
-    output_begin(&writing->output, stream, true);
-    write_head(writing, snapshot);
-    for (size_t i = 0; i < symbols.module_count; i++)
-        write_module(writing, &symbols.modules[i], i + 1);
-    for (size_t i = 0; i < symbols.frame_count; i++)
-        write_location(writing, &symbols.frames[i], i + 1);
-    for (size_t i = 0; i < snapshot->count && writing->output.error == 0; i++)
-        write_sample(writing, &symbols, &snapshot->entries[i]);
-    int error = output_end(&writing->output);
+    int error = write_messages(snapshot, messages);
+    if (fclose(messages) != 0)
+        error = ENOMEM;
     if (error == 0)
-        error = writing->error;
-    tdestroy(writing->strings, free);
-    tdestroy(writing->functions, free);
-    sti_symbols_close(&symbols);
-    free(writing);
+        error = write_zipped(plain, size, stream);
+    free(plain);
     return error;
 }
 
 /* --- The module that writes profiles, as the library sees it (write.h). Thread of the caller. --- */
 
-static int write_kind(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
+STINT_API int sti_profile_writer(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind)
 {
     return kind == STINT_PROFILE_PPROF ? write_pprof(snapshot, stream) : write_collapsed(snapshot, stream, kind);
 }
-
-STINT_API const struct sti_profile_writer sti_profile_writer = { .write = write_kind };

@@ -21,6 +21,7 @@
 #include "alloc/rollback/heap.h"
 #include "followed.h"
 #include "sample.h"
+#include "write.h"
 
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
 
@@ -337,8 +338,8 @@ void sti_memprof_log(struct sti_sampling *sampling, const struct sti_tracked *en
         (struct logged){ .block = entry->block, .number = entry->number, .heap = heap, .rate = entry->rate };
 }
 
-void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
-                                sti_tracked_show_fn *show, void *arg)
+static void show_logged(const struct sti_sampling *sampling, const struct sti_rate *rate, sti_tracked_show_fn *show,
+                        void *arg)
 {
     for (size_t i = 0; i < sampling->logged; i++) {
         const struct logged *logged = &sampling->log->blocks[i];
@@ -348,17 +349,19 @@ void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struc
 }
 
 /* The profile's options stay while it has a user. */
-bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_memprof_tracker *tracker,
-                             void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg)
+bool sti_memprof_show(const struct sti_scope *scope, double *interval, sti_tracked_show_fn *show, void *arg)
 {
-    uint64_t profile = sampling->profile;
-    if (profile == 0 || !sti_memprof_enter(profile))
+    const struct sti_sampling *sampling = &scope->thread->sampling;
+    const struct sti_rate *rate = sti_rate_around(scope->thread, scope);
+    if (rate == NULL && (sampling->profile == 0 || !sti_memprof_enter(sampling->profile)))
         return false;
-    bool is_its = sti_memprof_settings.options.tracker.alloc == tracker->alloc;
-    if (is_its)
-        sti_memprof_show_logged_of(sampling, NULL, show, arg);
-    sti_memprof_leave();
-    return is_its;
+    bool is_shown = rate != NULL || sti_memprof_settings.options.tracker.alloc == sti_gathered_tracker.alloc;
+    *interval = rate != NULL ? sti_rate_interval(rate) : sti_memprof_settings.interval;
+    if (is_shown)
+        show_logged(sampling, rate, show, arg);
+    if (rate == NULL)
+        sti_memprof_leave();
+    return is_shown;
 }
 
 static bool is_on(const struct sti_heap *list, const sti_backend_heap *heap)
@@ -375,14 +378,21 @@ static void promote(const struct logged *logged)
         sti_memprof_call_dealloc(entry);
 }
 
-void sti_memprof_end_rolled_back(const void *block)
+void sti_memprof_end_block(const void *block, stint_memprof_end end)
 {
+    int saved_errno = errno;
     sti_memprof_hold();
-    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_ROLLED_BACK);
+    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, end);
     if (entry != NULL)
         sti_memprof_call_dealloc(entry);
     sti_memprof_leave();
     sti_process_free(sti_tracked_take_rated((uintptr_t)block));
+    errno = saved_errno;
+}
+
+static void end_single(const void *block)
+{
+    sti_memprof_end_block(block, STINT_MEMPROF_ROLLED_BACK);
 }
 
 static void end_rolled_back(const struct logged *logged)
@@ -411,7 +421,7 @@ void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rat
     sampling->logged = kept;
 }
 
-void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
+static void end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
 {
     struct sti_sampling *sampling = &thread->sampling;
     struct logged *blocks = sampling->log->blocks;
@@ -432,7 +442,7 @@ void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *li
     sti_memprof_leave();
 }
 
-void sti_memprof_end_thread(struct sti_sampling *sampling)
+static void end_thread(struct sti_sampling *sampling)
 {
     sti_process_free(sampling->log);
     sti_process_free(sampling->callstack);
@@ -442,7 +452,8 @@ void sti_memprof_end_thread(struct sti_sampling *sampling)
     sampling->depth = 0;
     sampling->outside = NULL;
     sampling->profile = 0; /* the next one joins anew */
-    sampling->next = sampling->profile_behind = sampling->rate_behind = UINT64_MAX;
+    sampling->interval = 0;
+    sampling->next = UINT64_MAX;
 }
 
 /* --- What the rest of the library knows of the profiler. --- */
@@ -456,11 +467,11 @@ void sti_memprof_start(void)
         .meter_outside = sti_memprof_meter_outside,
         .made = sti_memprof_made_sampled,
         .free = sti_memprof_free,
-        .end_logged = sti_memprof_end_logged,
-        .end_rolled_back = sti_memprof_end_rolled_back,
-        .end_thread = sti_memprof_end_thread,
+        .end_logged = end_logged,
+        .end_rolled_back = end_single,
+        .end_thread = end_thread,
         .begin_scope = sti_rate_begin_scope,
         .end_scope = sti_rate_end_scope,
     };
-    sti_sampling_register(&hooks);
+    sti_sampling_hooks = &hooks;
 }

@@ -56,25 +56,21 @@ void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation);
 void *sti_memprof_call_promote(void *metadata);
 void sti_memprof_call_dealloc(struct sti_tracked *entry);
 
+/* A block that may be followed has come to this end: as a sample of the profile, and of a rate. Any thread. */
+void sti_memprof_end_block(const void *block, stint_memprof_end end);
+
 /* Make room in the log of the thread for one more block; then note it, before it is in the set. The thread's own. */
 bool sti_memprof_reserve_log(struct sti_sampling *sampling);
 void sti_memprof_log(struct sti_sampling *sampling, const struct sti_tracked *entry, const sti_backend_heap *heap);
 
-/* Of a rate (followed.h; NULL: the profile): show the metadata of all its followed blocks in heaps of the thread's; and
- * take those of a rate's out of the set, and out of the log. The thread's own. */
-void sti_memprof_show_logged_of(const struct sti_sampling *sampling, const struct sti_rate *rate,
-                                void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
+/* Take the blocks of a rate (followed.h) out of the set, and out of the log. The thread's own. */
 void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rate *rate);
 
-/* Show the metadata of all followed blocks in heaps of the thread's, while the profile runs of which this tracker is
- * (sample.h). False: it does not. The thread's own. */
-bool sti_memprof_show_logged(const struct sti_sampling *sampling, const stint_memprof_tracker *tracker,
-                             void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
-
-/* What the rest of the library has done through sampling.h, of blocks that are followed. */
-void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
-void sti_memprof_end_rolled_back(const void *block);
-void sti_memprof_end_thread(struct sti_sampling *sampling);
+/* Show what is followed of blocks in heaps of the thread's, each with a struct sti_profile_share, and the bytes from
+ * one sample to the next: of the rate in force in the scope, or else of the profile that runs. False: there is neither,
+ * or the profile has another tracker. The thread's own. */
+bool sti_memprof_show(const struct sti_scope *scope, double *interval,
+                      void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
 
 /* At start. */
 void sti_memprof_start(void);

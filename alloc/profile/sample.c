@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "alloc/base/callstack.h"
+#include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -33,23 +34,22 @@ static bool have_callstack(struct sti_sampling *sampling, size_t depth)
     return true;
 }
 
-/* Two streams, the profile's and that of a rate: what lies between their next samples stays where used and next are
- * moved together. UINT64_MAX: there is none. */
-static uint64_t next_behind(const struct sti_sampling *sampling, uint64_t behind)
+/* The samples of the profile and of a rate are one stream, as dense as both together: each of its samples is the one's
+ * or the other's by chance, and what is drawn so for each is a Poisson process of its own. Such a process has no
+ * memory, so the place of the next sample may be drawn anew at any time. */
+static double mean_of_both(double profile, double rate)
 {
-    return behind != UINT64_MAX ? sampling->next + behind : UINT64_MAX;
+    if (profile == 0 || rate == 0)
+        return profile + rate;
+    return profile * rate / (profile + rate);
 }
 
-static void set_nexts(struct sti_sampling *sampling, uint64_t profile, uint64_t rate)
+static void draw_next(struct sti_thread *thread)
 {
-    sampling->next = profile < rate ? profile : rate;
-    sampling->profile_behind = profile != UINT64_MAX ? profile - sampling->next : UINT64_MAX;
-    sampling->rate_behind = rate != UINT64_MAX ? rate - sampling->next : UINT64_MAX;
-}
-
-static void set_profile_next(struct sti_sampling *sampling, uint64_t profile)
-{
-    set_nexts(sampling, profile, next_behind(sampling, sampling->rate_behind));
+    struct sti_sampling *sampling = &thread->sampling;
+    sampling->random.mean_bytes = mean_of_both(sampling->interval, sti_rate_interval(sampling->rate));
+    sampling->next =
+        sampling->random.mean_bytes > 0 ? thread->used + sti_sampler_interval(&sampling->random) : UINT64_MAX;
 }
 
 void sti_memprof_set_rate(struct sti_thread *thread, struct sti_rate *rate)
@@ -58,8 +58,9 @@ void sti_memprof_set_rate(struct sti_thread *thread, struct sti_rate *rate)
     if (sampling->rate == rate)
         return;
     sampling->rate = rate;
-    set_nexts(sampling, next_behind(sampling, sampling->profile_behind),
-              rate != NULL ? sti_rate_next(rate, thread->used) : UINT64_MAX);
+    if (sampling->interval == 0 && rate != NULL)
+        sti_sampler_init(&sampling->random, sti_clock_now() ^ (uintptr_t)rate, sti_rate_interval(rate));
+    draw_next(thread);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
 
@@ -67,46 +68,37 @@ void sti_memprof_join(struct sti_thread *thread)
 {
     struct sti_sampling *sampling = &thread->sampling;
     uint64_t profile = atomic_load_explicit(&sti_sampling_profile, memory_order_seq_cst);
-    set_profile_next(sampling, UINT64_MAX);
     sampling->profile = profile;
-    if (profile == 0 || !sti_memprof_enter(profile))
-        return;
-    if (have_callstack(sampling, sti_memprof_settings.options.callstack_depth)) {
-        uint64_t number = atomic_fetch_add_explicit(&sti_memprof_settings.joined, 1, memory_order_relaxed);
-        uint64_t seed = sti_memprof_settings.options.seed + (number << 32);
-        sti_sampler_init(&sampling->random, seed, sti_memprof_settings.interval);
-        set_profile_next(sampling, thread->used + sti_sampler_interval(&sampling->random));
+    sampling->interval = 0;
+    if (profile != 0 && sti_memprof_enter(profile)) {
+        if (have_callstack(sampling, sti_memprof_settings.options.callstack_depth)) {
+            uint64_t number = atomic_fetch_add_explicit(&sti_memprof_settings.joined, 1, memory_order_relaxed);
+            sampling->interval = sti_memprof_settings.interval;
+            sti_sampler_init(&sampling->random, sti_memprof_settings.options.seed + (number << 32), sampling->interval);
+        }
+        sti_memprof_leave();
     }
-    sti_memprof_leave();
-}
-
-uint64_t sti_memprof_draw_from(struct sti_sampler *random, uint64_t *next, uint64_t used, uint64_t charge)
-{
-    if (used + charge <= *next)
-        return 0;
-    uint64_t to_next = *next - used;
-    uint64_t samples = sti_sampler_count(random, &to_next, charge);
-    *next = used + charge + to_next;
-    return samples;
+    draw_next(thread);
 }
 
 uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge)
 {
     struct sti_sampling *sampling = &thread->sampling;
-    uint64_t profile = next_behind(sampling, sampling->profile_behind);
-    uint64_t rate = next_behind(sampling, sampling->rate_behind);
-    sampling->profile_samples = sti_memprof_draw_from(&sampling->random, &profile, thread->used, charge);
-    sampling->rate_samples = sampling->rate != NULL ? sti_rate_draw(sampling->rate, &rate, thread->used, charge) : 0;
-    set_nexts(sampling, profile, rate);
-    return sti_memprof_is_calling() ? 0 : sampling->profile_samples + sampling->rate_samples;
+    double rate = sti_rate_interval(sampling->rate);
+    uint64_t to_next = sampling->next - thread->used;
+    uint64_t samples = sti_sampler_count(&sampling->random, &to_next, charge);
+    sampling->next = thread->used + charge + to_next;
+    if (rate == 0 || sampling->interval == 0)
+        sampling->rate_samples = rate == 0 ? 0 : samples;
+    else
+        sampling->rate_samples = sti_sampler_split(&sampling->random, samples, sampling->random.mean_bytes / rate);
+    sampling->profile_samples = samples - sampling->rate_samples;
+    return sti_memprof_is_calling() ? 0 : samples;
 }
 
 void sti_memprof_draw_again(struct sti_thread *thread)
 {
-    struct sti_sampling *sampling = &thread->sampling;
-    bool has_profile = sampling->profile_behind != UINT64_MAX;
-    set_nexts(sampling, has_profile ? thread->used + sti_sampler_interval(&sampling->random) : UINT64_MAX,
-              sampling->rate != NULL ? sti_rate_next(sampling->rate, thread->used) : UINT64_MAX);
+    draw_next(thread);
 }
 
 void sti_memprof_count_thread(void)
@@ -169,16 +161,6 @@ static stint_memprof_source source_of(bool in_task_heap, size_t alignment, const
     return in_task_heap ? STINT_MEMPROF_TASK_HEAP : STINT_MEMPROF_PROCESS_HEAP;
 }
 
-/* The block's memory was given back in a way that this library does not see. */
-static void end_stale(const void *block)
-{
-    if (!sti_sampling_may_follow(block))
-        return;
-    struct sti_tracked *stale = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
-    if (stale != NULL)
-        sti_memprof_call_dealloc(stale);
-}
-
 /* The thread is a user of the profile. */
 static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
@@ -190,7 +172,6 @@ static void tell(struct sti_thread *thread, void *block, const stint_memprof_all
         sti_process_free(entry);
         return;
     }
-    end_stale(block);
     void *metadata = sti_memprof_call_alloc(allocation);
     if (metadata == NULL || metadata == STINT_MEMPROF_INTERRUPT) {
         sti_process_free(entry);
@@ -236,6 +217,8 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
         return NULL;
     bool in_task_heap = sti_thread_metered != NULL && sti_meter_source(thread, caller) == STI_SOURCE_TASK;
     int saved_errno = errno;
+    if (sti_sampling_may_follow(block)) /* its memory was given back in a way that this library does not see */
+        sti_memprof_end_block(block, STINT_MEMPROF_FREED);
     if (sampling->rate_samples > 0 && sampling->rate != NULL && in_task_heap)
         sti_rate_follow(thread, block, size, alignment, caller);
     if (sampling->profile_samples > 0 && sti_memprof_enter(sampling->profile)) {
@@ -246,21 +229,9 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
     return block;
 }
 
-static void end_followed(void *block)
-{
-    int saved_errno = errno;
-    sti_memprof_hold();
-    struct sti_tracked *entry = sti_tracked_take((uintptr_t)block, STINT_MEMPROF_FREED);
-    if (entry != NULL)
-        sti_memprof_call_dealloc(entry);
-    sti_memprof_leave();
-    sti_process_free(sti_tracked_take_rated((uintptr_t)block));
-    errno = saved_errno;
-}
-
 static __attribute__((noinline)) void free_followed(void *block)
 {
-    end_followed(block);
+    sti_memprof_end_block(block, STINT_MEMPROF_FREED);
     sti_backend_free(block);
 }
 
@@ -269,7 +240,7 @@ static __attribute__((noinline)) void free_uncounted(void *block)
     if (block != NULL && sti_thread_is_known())
         sti_memprof_count_thread();
     if (sti_sampling_may_follow(block))
-        end_followed(block);
+        sti_memprof_end_block(block, STINT_MEMPROF_FREED);
     sti_backend_free(block);
 }
 

@@ -26,8 +26,6 @@ uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge);
 /* Have another rate in force on the thread, or none. */
 void sti_memprof_set_rate(struct sti_thread *thread, struct sti_rate *rate);
 
-/* So many samples of one stream fall in what is charged next; *next is moved. */
-uint64_t sti_memprof_draw_from(struct sti_sampler *random, uint64_t *next, uint64_t used, uint64_t charge);
 void sti_memprof_draw_again(struct sti_thread *thread);
 void sti_memprof_meter_outside(struct sti_thread *thread, uint64_t charge);
 void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,

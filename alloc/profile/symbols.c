@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <search.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,10 +119,11 @@ static void report_others(Dwfl *dwfl, const struct sti_other_modules *others)
 }
 
 /* Those alone that may not be read, or cannot. False: no memory. */
-static bool add_unread(struct sti_symbols *symbols, const struct sti_other_modules *others)
+static bool add_unread(struct sti_symbols *symbols)
 {
-    for (size_t i = 0; i < others->count; i++) {
-        const struct sti_other_module *other = &others->list[i];
+    symbols->unread = symbols->module_count;
+    for (size_t i = 0; i < symbols->others->count; i++) {
+        const struct sti_other_module *other = &symbols->others->list[i];
         if (symbols->dwfl_of_others != NULL && dwfl_addrmodule(symbols->dwfl_of_others, other->begin) != NULL)
             continue;
         struct sti_module *module = add_module(symbols);
@@ -135,17 +137,17 @@ static bool add_unread(struct sti_symbols *symbols, const struct sti_other_modul
 }
 
 /* False: no memory. */
-static bool note_others(struct sti_symbols *symbols, const struct sti_other_modules *others)
+static bool note_others(struct sti_symbols *symbols)
 {
-    if (others->count > 0)
+    if (symbols->others->count > 0)
         symbols->dwfl_of_others = dwfl_begin(&callbacks);
     if (symbols->dwfl_of_others != NULL) {
-        report_others(symbols->dwfl_of_others, others);
+        report_others(symbols->dwfl_of_others, symbols->others);
         dwfl_report_end(symbols->dwfl_of_others, NULL, NULL);
         if (dwfl_getmodules(symbols->dwfl_of_others, note_module, symbols, 0) != 0)
             return false;
     }
-    return add_unread(symbols, others);
+    return add_unread(symbols);
 }
 
 static bool is_in_others(uintptr_t address, const struct sti_other_modules *others)
@@ -156,17 +158,13 @@ static bool is_in_others(uintptr_t address, const struct sti_other_modules *othe
     return i < others->count;
 }
 
-/* NULL: it cannot be read. */
-static Dwfl_Module *find_in_others(struct sti_frame *frame, const struct sti_symbols *symbols)
+static struct sti_module *find_unread(const struct sti_symbols *symbols, uintptr_t address)
 {
-    Dwfl_Module *found =
-        symbols->dwfl_of_others != NULL ? dwfl_addrmodule(symbols->dwfl_of_others, frame->address) : NULL;
-    for (size_t i = 0; found == NULL && i < symbols->module_count; i++) {
-        const struct sti_module *module = &symbols->modules[i];
-        if (!module->functions_known && frame->address >= module->begin && frame->address < module->limit)
-            frame->module = i;
+    for (size_t i = symbols->unread; i < symbols->module_count; i++) {
+        if (address >= symbols->modules[i].begin && address < symbols->modules[i].limit)
+            return &symbols->modules[i];
     }
-    return found;
+    return NULL;
 }
 
 /* --- Looking up. */
@@ -186,38 +184,29 @@ static bool name_in(Dwfl_Module *module, struct sti_frame *frame, const struct s
     GElf_Sym symbol;
     void **user;
     dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
-    frame->module = (size_t)*user - 1;
+    frame->module = &symbols->modules[(size_t)*user - 1];
     Dwfl_Line *line = dwfl_module_getsrc(module, frame->address);
     if (line != NULL)
         frame->file = dwfl_lineinfo(line, NULL, &frame->line, NULL, NULL, NULL);
     const char *name = dwfl_module_addrinfo(module, frame->address, &offset, &symbol, NULL, NULL, NULL);
-    if (name == NULL)
-        return true;
-    frame->function = readable(name, symbols->demangle);
-    return frame->function != NULL;
+    if (name != NULL)
+        frame->function = readable(name, symbols->demangle);
+    frame->module->functions_known &= frame->function != NULL;
+    frame->module->lines_known &= frame->file != NULL;
+    return name == NULL || frame->function != NULL;
 }
 
 /* False: no memory. */
-static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols, const struct sti_other_modules *others)
+static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
 {
-    Dwfl_Module *module = NULL;
-    if (is_in_others(frame->address, others))
-        module = find_in_others(frame, symbols);
-    else if (symbols->dwfl != NULL && !others->alone)
-        module = dwfl_addrmodule(symbols->dwfl, frame->address);
-    return module == NULL || name_in(module, frame, symbols);
-}
-
-static void note_what_is_missing(struct sti_symbols *symbols)
-{
-    for (size_t i = 0; i < symbols->frame_count; i++) {
-        const struct sti_frame *frame = &symbols->frames[i];
-        if (frame->module >= symbols->module_count)
-            continue;
-        struct sti_module *module = &symbols->modules[frame->module];
-        module->functions_known &= frame->function != NULL;
-        module->lines_known &= frame->file != NULL;
-    }
+    bool is_other = is_in_others(frame->address, symbols->others);
+    Dwfl *dwfl = is_other ? symbols->dwfl_of_others : symbols->others->alone ? NULL : symbols->dwfl;
+    Dwfl_Module *module = dwfl != NULL ? dwfl_addrmodule(dwfl, frame->address) : NULL;
+    if (module != NULL)
+        return name_in(module, frame, symbols);
+    if (is_other)
+        frame->module = find_unread(symbols, frame->address);
+    return true;
 }
 
 static int by_address(const void *left, const void *right)
@@ -227,56 +216,61 @@ static int by_address(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static void make_frames(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count)
+static void free_frame(void *frame)
 {
-    struct sti_frame *frames = symbols->frames;
-    for (size_t i = 0; i < count; i++)
-        frames[i] = (struct sti_frame){ .address = addresses[i], .module = SIZE_MAX };
-    qsort(frames, count, sizeof *frames, by_address);
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || frames[i].address != frames[symbols->frame_count - 1].address)
-            frames[symbols->frame_count++] = frames[i];
+    free(((struct sti_frame *)frame)->function);
+    free(frame);
+}
+
+/* NULL: no memory. */
+static const struct sti_frame *add_frame(struct sti_symbols *symbols, uintptr_t address)
+{
+    struct sti_frame *frame = malloc(sizeof *frame);
+    if (frame == NULL)
+        return NULL;
+    *frame = (struct sti_frame){ .address = address };
+    if (tsearch(frame, &symbols->frames, by_address) == NULL) {
+        free(frame);
+        return NULL;
     }
+    frame->id = ++symbols->frame_count;
+    return look_up(frame, symbols) ? frame : NULL;
 }
 
-/* False: no memory. Without /proc the addresses are all there is. */
-static bool look_all_up(struct sti_symbols *symbols, const struct sti_other_modules *others)
+const struct sti_frame *sti_symbols_frame(struct sti_symbols *symbols, uintptr_t address)
 {
-    symbols->dwfl = open_process();
-    bool enough = symbols->dwfl == NULL || dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0;
-    enough = enough && note_others(symbols, others);
-    for (size_t i = 0; enough && i < symbols->frame_count; i++)
-        enough = look_up(&symbols->frames[i], symbols, others);
-    return enough;
+    static const struct sti_frame unknown;
+    const struct sti_frame key = { .address = address };
+    const struct sti_frame *const *found = tfind(&key, &symbols->frames, by_address);
+    const struct sti_frame *frame = found != NULL ? *found : add_frame(symbols, address);
+    if (frame == NULL)
+        symbols->error = ENOMEM;
+    return frame != NULL ? frame : &unknown;
 }
 
-int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count,
-                     const struct sti_other_modules *others, sti_demangle_fn *demangle)
+const char *sti_frame_module(const struct sti_frame *frame)
 {
-    *symbols = (struct sti_symbols){ .frames = malloc((count + 1) * sizeof *symbols->frames), .demangle = demangle };
-    if (symbols->frames == NULL)
-        return ENOMEM;
-    make_frames(symbols, addresses, count);
-    if (!look_all_up(symbols, others)) {
-        sti_symbols_close(symbols);
-        return ENOMEM;
-    }
-    note_what_is_missing(symbols);
-    return 0;
+    if (frame->module == NULL)
+        return NULL;
+    const char *slash = strrchr(frame->module->path, '/');
+    return slash != NULL ? slash + 1 : frame->module->path;
 }
 
-void sti_symbols_close(struct sti_symbols *symbols)
+/* Without /proc the addresses are all there is. */
+int sti_symbols_open(struct sti_symbols *symbols, const struct sti_other_modules *others, sti_demangle_fn *demangle)
 {
-    for (size_t i = 0; i < symbols->frame_count; i++)
-        free(symbols->frames[i].function);
-    free(symbols->frames);
+    *symbols = (struct sti_symbols){ .others = others, .demangle = demangle, .dwfl = open_process() };
+    if ((symbols->dwfl == NULL || dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0) && note_others(symbols))
+        return 0;
+    sti_symbols_close(symbols);
+    return ENOMEM;
+}
+
+int sti_symbols_close(struct sti_symbols *symbols)
+{
+    tdestroy(symbols->frames, free_frame);
     free(symbols->modules);
     dwfl_end(symbols->dwfl);
     dwfl_end(symbols->dwfl_of_others);
-}
-
-const struct sti_frame *sti_symbols_frame(const struct sti_symbols *symbols, uintptr_t address)
-{
-    const struct sti_frame key = { .address = address };
-    return bsearch(&key, symbols->frames, symbols->frame_count, sizeof *symbols->frames, by_address);
+    return symbols->error;
 }

@@ -20,36 +20,44 @@ struct sti_module {
     uintptr_t limit;
     uint64_t file_offset;
     const char *path;
-    bool functions_known; /* of all frames in it */
+    bool functions_known; /* of all frames that have been looked up in it */
     bool lines_known;
     char build_id[2 * STI_BUILD_ID_MAX + 1]; /* in hexadecimal; empty: it has none */
 };
 
 struct sti_frame {
     uintptr_t address;
-    size_t module;    /* its number; SIZE_MAX: none */
-    char *function;   /* demangled if it is C++ and the process can do that; NULL: not known */
-    const char *file; /* NULL: not known */
+    uint64_t id;               /* from 1 on, in the order in which they were looked up first; 0: no memory */
+    struct sti_module *module; /* NULL: none */
+    char *function;            /* demangled if it is C++ and the process can do that; NULL: not known */
+    const char *file;          /* NULL: not known */
     int line;
 };
 
 struct sti_symbols {
-    size_t frame_count;
-    struct sti_frame *frames; /* by address, each once */
-    size_t module_count;
     struct sti_module *modules;
+    size_t module_count;
+    size_t unread; /* from this one on nothing is known of them but their files */
+    void *frames;  /* a tree, by address */
+    uint64_t frame_count;
+    int error;
     void *dwfl;
     void *dwfl_of_others; /* NULL: there are none, or none may be read */
+    const struct sti_other_modules *others;
     sti_demangle_fn *demangle;
 };
 
-/* Look up the addresses, of which some may be equal: in the other modules, which stay as long as the table, and where
- * these are not alone in the process's own. 0; ENOMEM. */
-int sti_symbols_open(struct sti_symbols *symbols, const uintptr_t *addresses, size_t count,
-                     const struct sti_other_modules *others, sti_demangle_fn *demangle);
-void sti_symbols_close(struct sti_symbols *symbols);
+/* What the process has loaded now, and the other modules, which stay as long as the table. 0; ENOMEM. */
+int sti_symbols_open(struct sti_symbols *symbols, const struct sti_other_modules *others, sti_demangle_fn *demangle);
 
-/* One of those that were looked up. */
-const struct sti_frame *sti_symbols_frame(const struct sti_symbols *symbols, uintptr_t address);
+/* 0; ENOMEM: some address could not be looked up. */
+int sti_symbols_close(struct sti_symbols *symbols);
+
+/* Look the address up: in the other modules, and where these are not alone in the process's own. As long as the table
+ * is open; never NULL. */
+const struct sti_frame *sti_symbols_frame(struct sti_symbols *symbols, uintptr_t address);
+
+/* The file of its module, without folders; NULL: it is in none. */
+const char *sti_frame_module(const struct sti_frame *frame);
 
 #endif

@@ -24,8 +24,6 @@
 #include "alloc/scope/context.h"
 #include "memprof.h"
 
-#if STI_PROFILES
-
 /* --- Loading the module that writes profiles (write.h). Any thread.
  *
  * It is looked for where it was installed beside this library (lib/stint/), and where it was built beside it. This
@@ -42,7 +40,7 @@
 #define FOLDER_MAX (2 * (size_t)PATH_MAX) /* a working directory, and a path from there */
 
 /* Where the inner parts are linked into a program, so is the module. */
-extern const struct sti_profile_writer sti_profile_writer __attribute__((weak, visibility("hidden")));
+extern sti_profile_writer_fn sti_profile_writer __attribute__((weak, visibility("hidden")));
 
 static _Atomic(void *) loaded;
 
@@ -82,17 +80,25 @@ static void *loaded_module(void)
     return module;
 }
 
-static void look_for(struct sti_profile_means *means)
+void *sti_profile_find(const struct sti_profile_means *means, const char *name, void *linked_in)
 {
-    bool is_linked_in = &sti_profile_writer != NULL;
-    means->module = is_linked_in ? NULL : loaded_module();
-    means->writer = &sti_profile_writer;
-    if (!is_linked_in)
-        means->writer = means->module != NULL ? dlsym(means->module, STI_PROFILE_WRITER) : NULL;
+    return means->module != NULL ? dlsym(means->module, name) : linked_in;
+}
+
+static void *find_writer(const struct sti_profile_means *means)
+{
+    return sti_profile_find(means, "sti_profile_writer", (void *)sti_profile_writer);
+}
+
+/* False: it is not there. */
+static bool look_for(struct sti_profile_means *means)
+{
+    means->module = sti_profile_writer == NULL ? loaded_module() : NULL;
     if (means->module != NULL) /* otherwise the whole program would count as a part of the library */
-        sti_caller_note_part(means->writer);
+        sti_caller_note_part(find_writer(means));
     *(void **)&means->demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
     dlerror(); /* what was not found is nobody else's to hear of */
+    return find_writer(means) != NULL;
 }
 
 static int prepare(struct sti_profile_means *means)
@@ -100,10 +106,10 @@ static int prepare(struct sti_profile_means *means)
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
     struct sti_quiet quiet = sti_memprof_be_quiet();
-    look_for(means);
+    bool is_there = look_for(means);
     sti_memprof_end_quiet(&quiet);
     sti_scope_resume(&suspended);
-    return means->writer != NULL ? 0 : ELIBACC;
+    return is_there ? 0 : ELIBACC;
 }
 
 static int fill(struct sti_output *output, const struct sti_profile_means *means, sti_profile_make_fn *make,
@@ -130,7 +136,7 @@ int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_mak
 {
     struct sti_output output;
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    int error = sti_memprof_is_calling() ? EDEADLK : fill_quietly(&output, lock, make, arg);
+    int error = sti_memprof_is_calling() ? EDEADLK : STI_PROFILES ? fill_quietly(&output, lock, make, arg) : ENOTSUP;
     sti_thread_set_cancellation(cancellation);
     if (error == 0)
         return sti_output_write_and_unmask(&output, fd);
@@ -153,8 +159,13 @@ static struct sti_profile_snapshot *take_snapshot(const struct sti_gathered *gat
     for (size_t i = 0; i < gathered->chain_count; i++) {
         const struct sti_profile_site *site = atomic_load_explicit(&gathered->chains[i], memory_order_acquire);
         for (; site != NULL && snapshot->count < max; site = site->next) {
-            snapshot->entries[snapshot->count++] =
-                (struct sti_profile_entry){ .site = site, .values = sti_profile_values(gathered, site) };
+            snapshot->entries[snapshot->count++] = (struct sti_profile_entry){
+                .task = site->task,
+                .account = site->account,
+                .length = site->length,
+                .callstack = site->callstack,
+                .values = sti_profile_values(gathered, site),
+            };
         }
     }
     return snapshot;
@@ -170,37 +181,10 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
     snapshot->started = gathered->started;
     snapshot->duration = duration;
     snapshot->interval = gathered->interval;
-    int error = means->writer->write(snapshot, stream, kind);
+    int error = ((sti_profile_writer_fn *)find_writer(means))(snapshot, stream, kind);
     free(snapshot);
     return error;
 }
-
-#else
-
-/* --- In place of the writing of profiles, where the libraries for it are missing. --- */
-
-int sti_profile_output_and_unmask(int fd, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
-{
-    (void)fd;
-    (void)lock;
-    (void)make;
-    (void)arg;
-    stint_unmask();
-    return sti_memprof_is_calling() ? EDEADLK : ENOTSUP;
-}
-
-int sti_profile_write(const struct sti_profile_means *means, const struct sti_gathered *gathered, uint64_t duration,
-                      FILE *stream, stint_profile_kind kind)
-{
-    (void)means;
-    (void)gathered;
-    (void)duration;
-    (void)stream;
-    (void)kind;
-    return ENOTSUP;
-}
-
-#endif
 
 /* --- The gathering of a profile (write.h). Any thread, in the callbacks of the tracker.
  *

@@ -104,7 +104,10 @@ struct sti_profile_snapshot {
     double interval;
     size_t count;
     struct sti_profile_entry {
-        const struct sti_profile_site *site;
+        const char *task;    /* NULL: none */
+        const char *account; /* NULL: none */
+        size_t length;
+        void *const *callstack; /* innermost first */
         struct sti_profile_values values;
     } entries[];
 };
@@ -119,23 +122,20 @@ static inline uintptr_t sti_profile_call(const void *return_address)
  * protobuf-c and zlib only when it first writes one. The module calls nothing of this library's but what it is handed.
  * A program that links the inner parts has it linked in. */
 
-/* 0; ENOMEM. Into memory, one thread at a time, with sampling and charging off. */
-struct sti_profile_writer {
-    int (*write)(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind);
-};
-
-/* In the module, which is found by this name. */
-extern const struct sti_profile_writer sti_profile_writer;
-#define STI_PROFILE_WRITER "sti_profile_writer"
+/* In the module. 0; ENOMEM; EFBIG. Into memory, one thread at a time, with sampling and charging off. */
+typedef int sti_profile_writer_fn(const struct sti_profile_snapshot *snapshot, FILE *stream, stint_profile_kind kind);
+sti_profile_writer_fn sti_profile_writer;
 
 /* --- The writing of what was gathered. The formats, and the libraries for them, are in a module that is loaded when
  * they are first needed (write.h); built only where those libraries are. */
 
 struct sti_profile_means {
-    const struct sti_profile_writer *writer;
-    void *module; /* to ask for more that is in there; NULL: it is linked in */
+    void *module; /* NULL: it is linked in */
     sti_demangle_fn *demangle;
 };
+
+/* A function of the module, by its name; linked_in: where the module is. NULL: it has none. */
+void *sti_profile_find(const struct sti_profile_means *means, const char *name, void *linked_in);
 
 /* Put something into the stream: 0 or an errno value. Masked, with the lock, sampling and charging off. */
 typedef int sti_profile_make_fn(const struct sti_profile_means *means, const void *arg, FILE *stream);

@@ -9,6 +9,6 @@
 struct sti_scope;
 
 /* What the scope and those inside it hold, when no allocation is under way. */
-void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope);
+void sti_report_take_heap(struct stint_report *report, const struct sti_scope *scope);
 
 #endif

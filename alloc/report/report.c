@@ -4,7 +4,6 @@
  * thread. */
 #include "report.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,19 +35,6 @@
 
 /* --- Making one. Thread of the scope. */
 
-/* All but where it lies, and the lists, of which none has anything. */
-static void clear(struct stint_report *report)
-{
-    bool is_mapped = report->is_mapped;
-    memset(report, 0, offsetof(struct stint_report, tripped));
-    memset(&report->heap, 0, offsetof(struct sti_report_heap, classes));
-    report->is_mapped = is_mapped;
-    report->stride = 1;
-    report->tripped.length = report->delivered.length = 0;
-    report->tripped.is_cut = report->delivered.is_cut = false;
-    atomic_init(&report->references, 1);
-}
-
 /* A handler may have found the thread in the midst of the allocator, and of this library. */
 static void *map_pages(void)
 {
@@ -62,8 +48,13 @@ struct stint_report *sti_report_make(bool in_handler)
     struct stint_report *report = in_handler ? map_pages() : sti_process_lasting_malloc(sizeof *report);
     if (report == NULL)
         return NULL;
+    memset(report, 0, offsetof(struct stint_report, tripped));
+    memset(&report->heap, 0, offsetof(struct sti_report_heap, classes));
+    report->tripped.length = report->delivered.length = 0;
+    report->tripped.is_cut = report->delivered.is_cut = false;
     report->is_mapped = in_handler;
-    clear(report);
+    report->stride = 1;
+    atomic_init(&report->references, 1);
     return report;
 }
 
@@ -150,7 +141,6 @@ static void limit_class(struct sti_report_class *class)
 static void limit_heap(struct sti_report_heap *heap)
 {
     limit_truth(&heap->is_taken);
-    limit_truth(&heap->is_searched);
     limit(&heap->class_count, STI_REPORT_CLASSES);
     for (size_t i = 0; i < heap->class_count; i++)
         limit_class(&heap->classes[i]);
@@ -206,41 +196,17 @@ static void begin(struct stint_report *report, struct sti_scope *scope)
         sti_hold_name_locks(scope);
 }
 
-static struct stint_report *take_or_make(struct sti_thread *thread, bool in_handler)
-{
-    struct stint_report *report = thread->reports;
-    if (report == NULL)
-        return sti_report_make(in_handler);
-    thread->reports = report->next;
-    clear(report);
-    return report;
-}
-
 struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
 {
     if (scope->report != NULL)
         return scope->report;
-    struct stint_report *report = take_or_make(scope->thread, in_handler);
+    struct stint_report *report = sti_report_make(in_handler);
     if (report != NULL)
         begin(report, scope);
     return report;
 }
 
 /* --- Its end: with the task's. Thread of the scope, outside of it. */
-
-static void (*taken_by)(stint_outcome *outcome, struct stint_report *report);
-
-void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report))
-{
-    taken_by = taken;
-}
-
-void sti_report_set_thread_level(stint_report_level level)
-{
-    struct sti_thread *thread = sti_thread_own();
-    if (thread != NULL)
-        thread->report_level = level;
-}
 
 static void copy_name(char *copy, size_t size, const char *name)
 {
@@ -254,7 +220,7 @@ static void merge_group(struct stint_report *report, const struct sti_scope *sco
         scope->share != NULL ? atomic_exchange_explicit(&scope->shared->report, NULL, memory_order_acquire) : NULL;
     if (other == NULL)
         return;
-    if (report->tripped.length > 0 && !report->has_waited)
+    if (report->tripped.length > 0 && report->wait_count == 0)
         report->delivered = report->tripped;
     report->tripped = other->tripped;
     report->was_elsewhere = true;
@@ -301,24 +267,14 @@ static void describe(struct stint_report *report, const struct sti_scope *scope,
     merge_group(report, scope);
 }
 
-static void note_end(struct sti_scope *scope, stint_outcome *outcome)
+static void note_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     struct stint_report *report = scope->thread->reporting;
-    const struct sti_scope_request *request = scope->request;
     scope->thread->reporting = NULL;
     describe(report, scope, outcome);
     scope->report = NULL;
-    if (request->report != NULL)
-        *request->report = report;
-    else
-        taken_by(outcome, report);
-}
-
-static void give_back(struct sti_scope *scope)
-{
-    scope->report->next = scope->thread->reports;
-    scope->thread->reports = scope->report;
-    scope->report = NULL;
+    stint_report_release(*scope->request->report); /* of an earlier turn of the task */
+    *scope->request->report = report;
 }
 
 static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
@@ -333,16 +289,6 @@ static void note_kept(struct stint_report *report, const struct sti_root *root, 
     copy_name(kept->module, sizeof kept->module, root->module);
 }
 
-static void end_thread(struct sti_thread *thread)
-{
-    while (thread->reports != NULL) {
-        struct stint_report *report = thread->reports;
-        thread->reports = report->next;
-        sti_report_free(report);
-    }
-    thread->report_level = STINT_REPORT_NONE;
-}
-
 void sti_report_start(void)
 {
     static const struct sti_reporting_hooks hooks = {
@@ -354,9 +300,7 @@ void sti_report_start(void)
         .kept = note_kept,
         .begin_end = note_begin_of_end,
         .end = note_end,
-        .unread = give_back,
         .drop = sti_report_free,
-        .end_thread = end_thread,
     };
     sti_reporting_hooks = &hooks;
 }
@@ -394,79 +338,13 @@ int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, st
     return error;
 }
 
-/* --- The writing of a report. The formats for people and machines are in the module that writes profiles (names.h),
- * which is loaded when it is first needed; pprof's is that of a profile, which is made of the report here. Any thread,
- * one at a time. */
-
-/* --- A report as a profile. */
-
-static struct sti_profile_site *make_site(const struct stint_report *report, const uintptr_t *frames, size_t length)
-{
-    struct sti_profile_site *site = calloc(1, sizeof *site + length * sizeof site->callstack[0]);
-    if (site == NULL)
-        return NULL;
-    site->task = report->is_named ? report->name : NULL;
-    site->account = report->account[0] != '\0' ? report->account : NULL;
-    site->length = length;
-    memcpy(site->callstack, frames, length * sizeof *frames);
-    return site;
-}
-
-static void add(struct sti_profile_snapshot *snapshot, struct sti_profile_site *site, uint64_t blocks, uint64_t bytes)
-{
-    if (site == NULL)
-        return;
-    snapshot->entries[snapshot->count++] = (struct sti_profile_entry){
-        .site = site,
-        .values = { .alloc_objects = blocks, .alloc_bytes = bytes, .inuse_objects = blocks, .inuse_bytes = bytes },
-    };
-}
-
-/* Without samples all that it held is said to be of the place where it was stopped. False: no memory. */
-static bool fill(struct sti_profile_snapshot *snapshot, const struct stint_report *report)
-{
-    for (size_t i = 0; i < report->holder_count; i++) {
-        const struct sti_report_holder *holder = &report->holders[i];
-        add(snapshot, make_site(report, holder->frames, holder->length), holder->blocks, holder->bytes);
-    }
-    if (report->holder_count > 0)
-        return snapshot->count == report->holder_count;
-    add(snapshot, make_site(report, report->tripped.frames, report->tripped.length), report->heap.blocks,
-        sti_report_held(report));
-    return snapshot->count == 1;
-}
-
-static int write_profile(const struct sti_profile_means *means, const struct stint_report *report, FILE *stream)
-{
-    struct sti_profile_snapshot *snapshot =
-        calloc(1, sizeof *snapshot + STI_REPORT_HOLDERS * sizeof snapshot->entries[0]);
-    if (snapshot == NULL)
-        return ENOMEM;
-    snapshot->demangle = means->demangle;
-    snapshot->duration = report->usage.wall_ns;
-    snapshot->interval = report->interval;
-    snapshot->others = report->others;
-    int error = fill(snapshot, report) ? means->writer->write(snapshot, stream, STINT_PROFILE_PPROF) : ENOMEM;
-    for (size_t i = 0; i < snapshot->count; i++)
-        free((void *)(uintptr_t)snapshot->entries[i].site);
-    free(snapshot);
-    return error;
-}
-
-/* --- One at a time, as profiles are: what looks names up is not made for more. */
+/* --- The writing of a report: in the module that writes profiles (write.c), which is loaded when it is first needed.
+ * Any thread; one at a time, as profiles are. */
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 /* Where the inner parts are linked into a program, so is the module. */
 extern sti_report_writer_fn sti_report_writer __attribute__((weak, visibility("hidden")));
-
-static sti_report_writer_fn *find_writer(const struct sti_profile_means *means)
-{
-    sti_report_writer_fn *found = sti_report_writer;
-    if (means->module != NULL)
-        *(void **)&found = dlsym(means->module, STI_REPORT_WRITER);
-    return found;
-}
 
 struct wanted {
     const stint_report *report;
@@ -476,9 +354,7 @@ struct wanted {
 static int make(const struct sti_profile_means *means, const void *arg, FILE *stream)
 {
     const struct wanted *wanted = arg;
-    if (wanted->kind == STINT_REPORT_PPROF)
-        return write_profile(means, wanted->report, stream);
-    sti_report_writer_fn *writer = find_writer(means);
+    sti_report_writer_fn *writer = sti_profile_find(means, "sti_report_writer", (void *)sti_report_writer);
     return writer != NULL ? writer(wanted->report, means->demangle, stream, wanted->kind) : ELIBACC;
 }
 

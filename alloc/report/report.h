@@ -6,8 +6,8 @@
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
  * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
  * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
- * the module that writes profiles (text.c, json.c). The one of a task that ends Ok waits on its thread for the next
- * task. When a task has ended otherwise, the report is its taker's, and is never changed again. */
+ * the module that writes profiles (write.c). When the task has ended, the report is its taker's, and is never changed
+ * again; that of one that has ended Ok is freed. */
 #ifndef STI_ALLOC_REPORT_REPORT_H
 #define STI_ALLOC_REPORT_REPORT_H
 
@@ -21,6 +21,7 @@
 #include <stint/task.h>
 #include <stint/wall.h>
 
+#include "alloc/base/tally.h"
 #include "alloc/profile/write.h"
 
 struct sti_heap;
@@ -31,7 +32,7 @@ struct sti_thread;
 
 #define STI_REPORT_DEPTH 64 /* frames of a callstack */
 #define STI_REPORT_POINTS 64
-#define STI_REPORT_WAITS 4
+#define STI_REPORT_WAITS STI_DEFERRALS
 #define STI_REPORT_CLASSES 72
 #define STI_REPORT_LOOKS 64   /* at blocks of one size class, */
 #define STI_REPORT_CONTENTS 4 /* kinds of contents of one size class, */
@@ -47,8 +48,7 @@ struct sti_thread;
 /* The innermost first; each as a return address: the instruction before it was executed last. */
 struct sti_report_stack {
     size_t length;
-    bool is_cut;     /* there are more, further out */
-    uintptr_t begin; /* of the innermost frame, on the stack */
+    bool is_cut; /* there are more, further out */
     uintptr_t frames[STI_REPORT_DEPTH];
 };
 
@@ -89,14 +89,14 @@ struct sti_report_class {
     size_t blocks;
     size_t bytes;
     unsigned looked_at; /* blocks, for what they contain */
+    size_t full_pages;  /* without a free block */
     size_t content_count;
     struct sti_report_contents contents[STI_REPORT_CONTENTS];
 };
 
 struct sti_report_block {
     size_t size;
-    uintptr_t address; /* 0: one of several in a page of which it is not known which live */
-    struct sti_report_contents contents;
+    struct sti_report_contents contents; /* OTHER, too, where it is not known which block of a page it is */
 };
 
 struct sti_report_heap {
@@ -108,15 +108,6 @@ struct sti_report_heap {
     size_t mapped_bytes; /* and pages that it has mapped */
     size_t class_count;
     size_t largest_count;
-
-    /* Blocks that nothing in the heap points to. */
-    bool is_searched;   /* all of it; otherwise time ran out before it was known */
-    size_t live_blocks; /* that were looked at, to their ends */
-    size_t live_bytes;
-    size_t lost_blocks; /* that no block points to */
-    size_t lost_bytes;
-    size_t unread_bytes; /* of blocks, in pages that the task has forbidden to be read */
-
     struct sti_report_class classes[STI_REPORT_CLASSES]; /* by size */
     struct sti_report_block largest[STI_REPORT_LARGEST];
 };
@@ -139,9 +130,7 @@ struct sti_report_holder {
 };
 
 struct stint_report {
-    struct stint_report *next; /* of those that wait for a scope */
-    bool is_mapped;            /* made in a signal's handler: pages of its own */
-    bool has_waited;
+    bool is_mapped; /* made in a signal's handler: pages of its own */
     uint64_t cpu_begin;
     uint64_t stride; /* every so many-th measurement is a point */
     uint64_t measured;
@@ -177,7 +166,7 @@ struct stint_report {
     double interval; /* bytes from one sample to the next */
     uint64_t samples;
 
-    /* The lists that these count, which are not cleared for the next task: those of the heap lie at its end. */
+    /* The lists that these count, which are not cleared: those of the heap lie at its end. */
     struct sti_report_stack tripped; /* on that other thread, then */
     struct sti_report_stack delivered;
     struct sti_report_wait waits[STI_REPORT_WAITS];
@@ -197,15 +186,6 @@ struct stint_report *sti_report_make(bool in_handler);
 
 /* --- What was taken down. Any thread. --- */
 
-/* What it held in all, as far as that is known. */
-static inline uint64_t sti_report_held(const struct stint_report *report)
-{
-    const struct sti_report_heap *heap = &report->heap;
-    if (heap->is_taken)
-        return heap->bytes + heap->libc_bytes + heap->mapped_bytes;
-    return report->point_count > 0 ? report->points[report->point_count - 1].held : report->usage.peak;
-}
-
 void sti_report_free(struct stint_report *report);
 
 /* What all reports say of a task that is not running here: of its options, which may be NULL, and its outcome. */
@@ -218,20 +198,13 @@ int sti_report_adopt(const void *bytes, size_t size, struct stint_report **repor
 /* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
 
-/* Of the calling thread's tasks that do not say it themselves. */
-void sti_report_set_thread_level(stint_report_level level);
-
-/* Told of each report of a task of a pool, with the outcome that it belongs to. At start. */
-void sti_report_taken_by(void (*taken)(stint_outcome *outcome, struct stint_report *report));
-
 /* At start. */
 void sti_report_start(void);
 
-/* --- The writing, between the library and the module that writes profiles: what writes all kinds but PPROF, found
- * there by this name. Into memory. 0; ENOMEM. One thread at a time. --- */
+/* --- The writing, in the module that writes profiles. Into memory. 0; ENOMEM. One thread at a time. --- */
 
 typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
                                  stint_report_kind kind);
-#define STI_REPORT_WRITER "sti_report_writer"
+sti_report_writer_fn sti_report_writer;
 
 #endif

@@ -3,7 +3,6 @@
  * Where a task was, why it went on from there, and how it came to that: its callstacks, what its interrupt waited for,
  * and the points of its time line. Thread of the scope; a part of it in handlers of signals that have stopped it
  * there. */
-#include <string.h>
 #include <time.h>
 
 #include "alloc/base/caller.h"
@@ -35,44 +34,27 @@ static bool is_on_own_stack(uintptr_t stack_pointer, const struct sti_scope *sco
     return stack_pointer >= sti_stack_lowest() && stack_pointer < scope->frame;
 }
 
-static size_t leave_own_out(uintptr_t *frames, size_t first, size_t last)
-{
-    size_t kept = first;
-    for (size_t i = first; i < last; i++) {
-        if (!is_own(frames[i]))
-            frames[kept++] = frames[i];
-    }
-    return kept;
-}
-
-/* In the midst are those of a stint_run in the task. */
-static void trim(struct sti_report_stack *stack, uintptr_t *frames, const uintptr_t *tops, size_t walked)
-{
-    size_t first = 0;
-    while (first < walked && is_own(frames[first]))
-        first++;
-    size_t length = leave_own_out(frames, first, walked) - first;
-    if (first > 0)
-        stack->begin = tops[first - 1];
-    stack->is_cut = walked == STI_REPORT_DEPTH + OWN_FRAMES || length > STI_REPORT_DEPTH;
-    stack->length = length < STI_REPORT_DEPTH ? length : STI_REPORT_DEPTH;
-    memcpy(stack->frames, frames + first, stack->length * sizeof *frames);
-}
-
+/* Frames of this library's in the midst are those of a stint_run in the task. */
 static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack, const struct sti_scope *scope,
                                                  const struct sti_registers *stopped)
 {
     void *frames[STI_REPORT_DEPTH + OWN_FRAMES];
-    uintptr_t tops[STI_REPORT_DEPTH + OWN_FRAMES];
     if (stopped == NULL && sti_thread_metered == NULL) /* the task's frames have been left */
         return;
     struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
     uintptr_t end = is_on_own_stack(at.sp, scope) ? scope->frame : 0;
-    size_t length = sti_callstack_of(at, end, frames, tops, STI_REPORT_DEPTH + OWN_FRAMES);
-    if (length > 0)
-        frames[0] = (char *)frames[0] + 1;
-    stack->begin = at.sp;
-    trim(stack, (uintptr_t *)(void *)frames, tops, length);
+    size_t length = sti_callstack_of(at, end, frames, STI_REPORT_DEPTH + OWN_FRAMES);
+    size_t kept = 0;
+    for (size_t i = 0; i < length; i++) {
+        uintptr_t frame = (uintptr_t)frames[i] + (i == 0);
+        if (is_own(frame))
+            continue;
+        if (kept < STI_REPORT_DEPTH)
+            stack->frames[kept] = frame;
+        kept++;
+    }
+    stack->is_cut = length == STI_REPORT_DEPTH + OWN_FRAMES || kept > STI_REPORT_DEPTH;
+    stack->length = kept < STI_REPORT_DEPTH ? kept : STI_REPORT_DEPTH;
 }
 
 /* --- The time line. When it is full, each second point goes, and the next ones come half as often. */
@@ -216,8 +198,6 @@ static struct sti_report_wait *wait_for(struct stint_report *report, stint_defer
         if (report->waits[i].rule == rule)
             return &report->waits[i];
     }
-    if (report->wait_count == STI_REPORT_WAITS)
-        return NULL;
     struct sti_report_wait *wait = &report->waits[report->wait_count++];
     *wait = (struct sti_report_wait){ .rule = rule };
     return wait;
@@ -228,8 +208,7 @@ static void note_wait(struct stint_report *report, struct sti_scope *scope, stin
                       const struct sti_registers *stopped)
 {
     struct sti_report_wait *wait = wait_for(report, rule);
-    report->has_waited = true;
-    if (wait == NULL || wait->times++ > 0)
+    if (wait->times++ > 0)
         return;
     struct sti_report_stack *stack = report->tripped.length > 0 ? &report->delivered : &report->tripped;
     take_stack(stack, scope, stopped);
@@ -258,7 +237,7 @@ static void note_its_delivery(struct stint_report *report, struct sti_scope *sco
     report->is_delivered = true;
     if (report->tripped.length == 0)
         take_stack(&report->tripped, scope, stopped);
-    else if (report->has_waited)
+    else if (report->wait_count > 0)
         take_stack(&report->delivered, scope, stopped);
     if (stopped == NULL && wants_heap(scope) && !report->heap.is_taken)
         sti_report_take_heap(report, scope);

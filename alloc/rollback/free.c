@@ -80,7 +80,7 @@ void sti_free_watched(void *block)
     if (sti_wipe_is_due())
         sti_wipe_block(block);
     if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed))
-        sti_sampling_free(block);
+        sti_sampling_hooks->free(block);
     else
         sti_backend_free(block);
 }

@@ -324,7 +324,7 @@ static void free_singles(const struct sti_heap *heap)
             continue;
         }
         if (sti_sampling_may_follow(block))
-            sti_sampling_end_rolled_back(block);
+            sti_sampling_hooks->end_rolled_back(block);
         sti_free(block);
     }
 }

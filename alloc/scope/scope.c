@@ -299,9 +299,9 @@ static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, cons
 static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread *thread, struct sti_scope *scope,
                                                                const char *task, uint64_t end)
 {
-    sti_trace_begin_rollback(scope, scope->untimed ? 0 : end, task);
+    sti_trace_begin(STI_TRACE_BEGIN_ROLLBACK, scope, scope->untimed ? 0 : end, task, NULL);
     size_t kept = roll_back(thread, scope, task);
-    sti_trace_end_rollback(scope, kept);
+    sti_trace_end(STI_TRACE_END_ROLLBACK, scope, kept, STI_TRACE_ANY);
     return kept;
 }
 

@@ -195,8 +195,7 @@ static void end_thread(void *record)
     sti_undo_end_thread(thread);
     sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
-    sti_sampling_end_thread(&thread->sampling);
-    sti_reporting_end_thread(thread);
+    sti_sampling_hooks->end_thread(&thread->sampling);
     sti_own_forks_end_thread();
     sti_stack_end();
     end_in_mimalloc();

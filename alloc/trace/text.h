@@ -70,8 +70,12 @@ static inline void put_word(struct sti_trace_file *file, const char *text)
 static inline void put_string(struct sti_trace_file *file, const char *text)
 {
     PUT(file, "\"");
-    while (*text != '\0')
-        file->length += sti_json_character(file->buffer + file->length, &text);
+    while (*text != '\0') {
+        if (*text >= ' ' && *text <= '~' && *text != '"' && *text != '\\')
+            file->buffer[file->length++] = *text++;
+        else
+            file->length += sti_json_character(file->buffer + file->length, &text);
+    }
     PUT(file, "\"");
 }
 

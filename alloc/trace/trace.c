@@ -46,6 +46,7 @@ static unsigned last_epoch;
  * every processor is busy; and looks often enough that a ring is not full of a busy worker's tasks before. By its
  * processor time: a reader that has kept it waiting, or others on its processor, cost nobody anything. */
 #define SHARE 40
+#define AT_ONCE 1024 /* records */
 #define MIN_REST_NS UINT64_C(5000000)
 
 static bool sleep_after(uint64_t worked)
@@ -64,9 +65,9 @@ static bool sleep_after(uint64_t worked)
 /* When it has been stopped: once more, for what others have published meanwhile that belongs to what has been read. */
 static void finish(void)
 {
-    sti_trace_file_drain(&sti_trace_current);
+    sti_trace_file_drain(&sti_trace_current, SIZE_MAX);
     sti_trace_current.closing = true;
-    sti_trace_file_drain(&sti_trace_current);
+    sti_trace_file_drain(&sti_trace_current, SIZE_MAX);
     sti_trace_file_write_end(&sti_trace_current);
 }
 
@@ -83,7 +84,7 @@ static void *trace(void *unused)
     do {
         began = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
         events = sti_trace_current.events;
-        sti_trace_file_drain_a_little(&sti_trace_current);
+        sti_trace_file_drain(&sti_trace_current, AT_ONCE);
         if (sti_trace_current.events == events && sti_services_are_alone()) {
             sti_service_rests();
             sti_service_end();

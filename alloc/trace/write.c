@@ -70,27 +70,10 @@ static void begin_timed_event(struct sti_trace_file *file, char phase, int tid, 
 
 static void put_name(struct sti_trace_file *file, const char *category, const char *name)
 {
-    PUT(file, ",\"cat\":\"");
-    put_text(file, category);
-    PUT(file, "\",\"name\":");
-    put_word(file, name);
-}
-
-/* A task's: mostly it is that of the one before. */
-static void put_task_name(struct sti_trace_file *file, const char *category, const char *name)
-{
-    PUT(file, ",\"cat\":\"");
-    put_text(file, category);
-    PUT(file, "\",\"name\":");
-    if (strcmp(name, file->name) == 0) {
-        put_bytes(file, file->name_written, file->name_length);
-        return;
-    }
-    size_t begin = file->length;
+    PUT(file, ",\"cat\":");
+    put_word(file, category);
+    PUT(file, ",\"name\":");
     put_string(file, name);
-    file->name_length = file->length - begin;
-    memcpy(file->name_written, file->buffer + begin, file->name_length);
-    memcpy(file->name, name, strlen(name) + 1);
 }
 
 static void put_flow(struct sti_trace_file *file, uint64_t flow, bool in, bool out)
@@ -113,6 +96,7 @@ static void put_mark(struct sti_trace_file *file, int tid, uint64_t ns, const ch
     PUT(file, ",\"dur\":0");
     put_name(file, category, name);
     put_flow(file, flow, in, out);
+    PUT(file, "}");
 }
 
 static void put_instant(struct sti_trace_file *file, int tid, uint64_t ns, const char *category, const char *name,
@@ -147,7 +131,7 @@ static void put_begin(struct sti_trace_file *file, const struct sti_trace_ring *
                       const char *name, uint64_t flow)
 {
     begin_timed_event(file, 'B', ring->read_id, ring->read_ns);
-    put_task_name(file, category, name);
+    put_name(file, category, name);
     put_flow(file, flow, true, false);
     PUT(file, "}");
 }
@@ -161,10 +145,8 @@ static uint64_t put_submission(struct sti_trace_file *file, const struct sti_tra
         record->number_of < file->begun_ns || (tid == 0 && file->closing))
         return 0;
     uint64_t flow = sti_trace_flow((const void *)(uintptr_t)record->flow, record->number_of);
-    if (tid != 0) {
+    if (tid != 0)
         put_mark(file, tid, record->number_of, "task", "submit", flow, false, true);
-        PUT(file, "}");
-    }
     return flow;
 }
 
@@ -231,32 +213,29 @@ static void read_end(struct sti_trace_file *file, struct sti_trace_ring *ring, c
     }
     put_end(file, ring);
     if (record->mark == STI_TRACE_END_ROLLBACK) {
-        put_argument(file, ",\"args\":{\"kept_bytes\":", record->bytes);
+        put_argument(file, ",\"args\":{\"kept_bytes\":", record->flow);
         PUT(file, "}");
     }
     PUT(file, "}");
-    if (record->mark == STI_TRACE_END_PARK && record->flow != 0) {
+    if (record->mark == STI_TRACE_END_PARK && record->flow != 0)
         put_mark(file, ring->read_id, ring->read_ns, "worker", "woken", record->flow, !file->closing, false);
-        PUT(file, "}");
-    }
 }
 
 static void read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
 {
-    char name[STI_TRACE_LONG_NAME];
+    char name[STI_TRACE_NAME + sizeof "rollback of "];
+    const char *task = record->name[0] != '\0' ? record->name : "a task";
     end_unfinished(file, ring, record->depth);
     ring->read_open = record->depth + 1U;
     switch (record->mark) {
     case STI_TRACE_BEGIN_FORK:
-        if (record->flow != 0) {
+        if (record->flow != 0)
             put_mark(file, record->number, ring->read_ns, "fork", "stolen from here", record->flow, false, true);
-            PUT(file, "}");
-        }
-        snprintf(name, sizeof name, "fork of %s", record->name[0] != '\0' ? record->name : "a task");
+        snprintf(name, sizeof name, "fork of %s", task);
         put_begin(file, ring, "fork", name, record->flow);
         break;
     case STI_TRACE_BEGIN_ROLLBACK:
-        snprintf(name, sizeof name, "rollback of %s", record->name[0] != '\0' ? record->name : "a task");
+        snprintf(name, sizeof name, "rollback of %s", task);
         put_begin(file, ring, "memory", name, 0);
         break;
     case STI_TRACE_BEGIN_PARK:
@@ -281,10 +260,16 @@ static void tell_lost(struct sti_trace_file *file, struct sti_trace_ring *ring, 
     put_instant(file, ring->read_id, ring->read_ns, "trace", "lost", "events", number);
 }
 
+static void put_interrupt(struct sti_trace_file *file, const struct sti_trace_ring *ring, const char *name,
+                          const char *argument, const char *value)
+{
+    put_instant(file, ring->read_id, ring->read_ns, "interrupt", name, argument, value);
+}
+
 static void read_mark(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
 {
-    uint64_t flow;
     static const char *const ways[] = { [STINT_JUMP] = "jump", [STINT_FAIL] = "fail", [STINT_UNWIND] = "unwind" };
+    uint64_t flow;
     switch (record->mark) {
     case STI_TRACE_WAKE:
         put_mark(file, ring->read_id, ring->read_ns, "worker", "wake", record->flow, false, true);
@@ -295,20 +280,16 @@ static void read_mark(struct sti_trace_file *file, struct sti_trace_ring *ring, 
         break;
     case STI_TRACE_LOST:
         tell_lost(file, ring, record->flow);
-        return;
+        break;
     case STI_TRACE_TRIPPED:
-        put_instant(file, ring->read_id, ring->read_ns, "interrupt", "tripped", "reason",
-                    stint_reason_name((stint_reason)record->number));
-        return;
+        put_interrupt(file, ring, "tripped", "reason", stint_reason_name((stint_reason)record->number));
+        break;
     case STI_TRACE_DEFERRED:
-        put_instant(file, ring->read_id, ring->read_ns, "interrupt", "deferred", "rule",
-                    stint_deferral_name((stint_deferral)record->number));
-        return;
+        put_interrupt(file, ring, "deferred", "rule", stint_deferral_name((stint_deferral)record->number));
+        break;
     default:
-        put_instant(file, ring->read_id, ring->read_ns, "interrupt", "delivered", "way", ways[record->number]);
-        return;
+        put_interrupt(file, ring, "delivered", "way", ways[record->number]);
     }
-    PUT(file, "}");
 }
 
 static void read_record(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
@@ -327,8 +308,6 @@ static void read_record(struct sti_trace_file *file, struct sti_trace_ring *ring
     else
         read_end(file, ring, record);
 }
-
-#define AT_ONCE 1024
 
 /* So many at most. The writer has room again when they have been read. */
 static size_t drain_ring(struct sti_trace_file *file, struct sti_trace_ring *ring, size_t most)
@@ -350,21 +329,12 @@ static struct sti_trace_ring *ring_of(const struct sti_thread *thread)
     return atomic_load_explicit(&thread->trace, memory_order_acquire);
 }
 
-void sti_trace_file_drain(struct sti_trace_file *file)
-{
-    for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        if (ring_of(thread) != NULL)
-            drain_ring(file, ring_of(thread), STI_TRACE_RECORDS);
-    }
-    flush(file);
-}
-
-/* Round by round: each ring in its turn. */
-void sti_trace_file_drain_a_little(struct sti_trace_file *file)
+/* Each ring in its turn, from where it has ended before. */
+void sti_trace_file_drain(struct sti_trace_file *file, size_t most)
 {
     const struct sti_thread *first = file->next != NULL ? file->next : sti_thread_first();
     const struct sti_thread *thread = first;
-    size_t left = AT_ONCE;
+    size_t left = most;
     while (thread != NULL) {
         if (ring_of(thread) != NULL)
             left -= drain_ring(file, ring_of(thread), left);
@@ -385,22 +355,15 @@ int sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch)
     struct stat status;
     if (fstat(fd, &status) != 0)
         return errno;
+    memset(file, 0, sizeof *file);
     file->fd = fd;
     file->device = status.st_dev;
     file->number = status.st_ino;
-    file->error = 0;
     file->pid = getpid();
     file->epoch = epoch;
     file->begun_ns = sti_clock_now();
-    file->closing = false;
-    file->events = 0;
-    file->lost = 0;
     file->homeless = atomic_load_explicit(&sti_trace_homeless, memory_order_relaxed);
-    file->length = 0;
     file->process_length = (size_t)sprintf(file->process, "\",\"pid\":%d,\"tid\":", file->pid);
-    file->name[0] = '\0';
-    file->name_length = 0;
-    file->next = NULL;
     for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         struct sti_trace_ring *ring = ring_of(thread);
         if (ring != NULL)

@@ -11,8 +11,6 @@
 
 #include "alloc/base/tracing.h"
 
-#define STI_TRACE_LONG_NAME (STI_TRACE_NAME + sizeof "rollback of ")
-
 struct sti_trace_file {
     int fd;
     dev_t device; /* what it is of, */
@@ -27,9 +25,6 @@ struct sti_trace_file {
     uint64_t homeless; /* STI_TRACE_HOMELESS as it began */
     char process[32];  /* what each event says of it */
     size_t process_length;
-    char name[STI_TRACE_LONG_NAME]; /* of the last slice, and as it was written */
-    char name_written[STI_TRACE_LONG_NAME * 6];
-    size_t name_length;
     const struct sti_thread *next; /* whose ring is drained next; NULL: the first one's */
     size_t length;
     char buffer[(size_t)1 << 16];
@@ -39,10 +34,9 @@ struct sti_trace_file {
  * at. */
 int sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch);
 
-/* What all rings hold; and the head before it, the rest behind. */
+/* So many records at most of what the rings hold; and the head before it, the rest behind. */
 void sti_trace_file_write_head(struct sti_trace_file *file);
-void sti_trace_file_drain(struct sti_trace_file *file);
-void sti_trace_file_drain_a_little(struct sti_trace_file *file);
+void sti_trace_file_drain(struct sti_trace_file *file, size_t most);
 void sti_trace_file_write_end(struct sti_trace_file *file);
 
 #endif

@@ -141,7 +141,7 @@ const stint_options *sti_fork_options(struct sti_stolen stolen)
 static __attribute__((noinline, cold)) void trace_begin(struct sti_stolen stolen)
 {
     const struct sti_thread *owner = atomic_load_explicit(&stolen.owner->record, memory_order_acquire);
-    sti_trace_begin_fork(stolen.offer, owner, sti_fork_options(stolen)->name);
+    sti_trace_begin(STI_TRACE_BEGIN_FORK, stolen.offer, 0, sti_fork_options(stolen)->name, owner);
 }
 
 void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
@@ -157,7 +157,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
         trace_begin(stolen);
     offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     if (sti_trace_runs())
-        sti_trace_end_fork(offer);
+        sti_trace_end(STI_TRACE_END_FORK, offer, 0, STI_TRACE_ANY);
     sti_worker_leave(worker, &frame);
     sti_visit_let_pass();
     /* Before the owner can go on: what it forks next is for this worker, which would ask too late. */

@@ -16,15 +16,6 @@
 #include "alloc/rollback/kept.h"
 #include "pools.h"
 
-static void put_escaped(FILE *stream, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '\\' || *text == '"' || *text == '\n')
-            fputc('\\', stream);
-        fputc(*text == '\n' ? 'n' : *text, stream);
-    }
-}
-
 enum type { COUNTER, GAUGE, HISTOGRAM };
 enum unit { NO_UNIT, SECONDS, BYTES };
 
@@ -45,46 +36,49 @@ static void put_head(FILE *stream, const struct metric *metric)
     fprintf(stream, "# HELP %s %s\n", metric->name, metric->help);
 }
 
-struct label {
-    const char *name; /* NULL: none */
-    const char *value;
+/* Labels as they are written, between the brackets; empty: none. */
+#define LABELS_SIZE (2 * STI_POOL_LABEL_SIZE + 64)
+struct labels {
+    char text[LABELS_SIZE];
 };
 
-static void put_labels(FILE *stream, struct label first, struct label second)
+static const struct labels none;
+
+static struct labels with(struct labels labels, const char *name, const char *value)
 {
-    const struct label labels[] = { first, second };
-    const char *before = "{";
-    for (size_t i = 0; i < 2; i++) {
-        if (labels[i].name == NULL)
-            continue;
-        fprintf(stream, "%s%s=\"", before, labels[i].name);
-        put_escaped(stream, labels[i].value);
-        fputc('"', stream);
-        before = ",";
+    char *end = labels.text + strlen(labels.text);
+    end += sprintf(end, "%s%s=\"", end > labels.text ? "," : "", name);
+    for (; *value != '\0'; value++) {
+        if (*value == '\\' || *value == '"' || *value == '\n')
+            *end++ = '\\';
+        *end++ = *value == '\n' ? 'n' : *value;
     }
-    if (before[0] == ',')
-        fputc('}', stream);
+    strcpy(end, "\"");
+    return labels;
 }
 
 /* Of metrics in seconds it is nanoseconds. */
-static void put_value(FILE *stream, const struct metric *metric, uint64_t value)
+static void put_number(FILE *stream, enum unit unit, uint64_t value)
 {
-    if (metric->unit == SECONDS)
-        fprintf(stream, " %llu.%09llu\n", (unsigned long long)(value / 1000000000),
+    if (unit == SECONDS)
+        fprintf(stream, "%llu.%09llu", (unsigned long long)(value / 1000000000),
                 (unsigned long long)(value % 1000000000));
     else
-        fprintf(stream, " %llu\n", (unsigned long long)value);
+        fprintf(stream, "%llu", (unsigned long long)value);
 }
 
-static void put_sample(FILE *stream, const struct metric *metric, struct label first, struct label second,
-                       uint64_t value)
+static void put_series(FILE *stream, const struct metric *metric, const char *suffix, struct labels labels,
+                       enum unit unit, uint64_t value)
 {
-    fprintf(stream, "%s%s", metric->name, metric->type == COUNTER ? "_total" : "");
-    put_labels(stream, first, second);
-    put_value(stream, metric, value);
+    fprintf(stream, labels.text[0] != '\0' ? "%s%s{%s} " : "%s%s%s ", metric->name, suffix, labels.text);
+    put_number(stream, unit, value);
+    fputc('\n', stream);
 }
 
-static const struct label none = { .name = NULL };
+static void put_sample(FILE *stream, const struct metric *metric, struct labels labels, uint64_t value)
+{
+    put_series(stream, metric, metric->type == COUNTER ? "_total" : "", labels, metric->unit, value);
+}
 
 /* --- Histograms: powers of four, each two buckets of the counters (tally.h). -------------------------------------- */
 
@@ -93,15 +87,7 @@ static const struct label none = { .name = NULL };
 #define FIRST_NUMBER 8 /* 256 bytes, */
 #define LAST_NUMBER 34 /* to 16 GiB */
 
-static void put_bucket(FILE *stream, const struct metric *metric, struct label label, const char *bound, uint64_t count)
-{
-    fprintf(stream, "%s_bucket", metric->name);
-    put_labels(stream, label, (struct label){ "le", bound });
-    fprintf(stream, " %llu\n", (unsigned long long)count);
-}
-
-static void put_bucket_up_to(FILE *stream, const struct metric *metric, struct label label, unsigned power,
-                             uint64_t count)
+static struct labels up_to(struct labels labels, const struct metric *metric, unsigned power)
 {
     unsigned long long bound = 1ULL << power;
     char text[32];
@@ -109,29 +95,26 @@ static void put_bucket_up_to(FILE *stream, const struct metric *metric, struct l
         snprintf(text, sizeof text, "%llu.%09llu", bound / 1000000000, bound % 1000000000);
     else
         snprintf(text, sizeof text, "%llu.0", bound);
-    put_bucket(stream, metric, label, text, count);
+    return with(labels, "le", text);
 }
 
-static void put_histogram(FILE *stream, const struct metric *metric, struct label label,
-                          const struct sti_histogram_sum *histogram)
+static void put_histogram(FILE *stream, const struct metric *metric, struct labels labels,
+                          const struct sti_histogram *histogram)
 {
     bool is_time = metric->unit == SECONDS;
-    uint64_t count = histogram->buckets[STI_BUCKET_OF_NONE];
+    uint64_t count = sti_counter_read(&histogram->buckets[STI_BUCKET_OF_NONE]);
     unsigned last = is_time ? LAST_TIME : LAST_NUMBER;
     unsigned bucket = 0;
     for (unsigned power = is_time ? FIRST_TIME : FIRST_NUMBER; power <= last; power += 2) {
         while (bucket < power)
-            count += histogram->buckets[bucket++];
-        put_bucket_up_to(stream, metric, label, power, count);
+            count += sti_counter_read(&histogram->buckets[bucket++]);
+        put_series(stream, metric, "_bucket", up_to(labels, metric, power), NO_UNIT, count);
     }
     while (bucket < STI_BUCKET_OF_NONE)
-        count += histogram->buckets[bucket++];
-    put_bucket(stream, metric, label, "+Inf", count);
-    fprintf(stream, "%s_count", metric->name);
-    put_labels(stream, label, none);
-    fprintf(stream, " %llu\n%s_sum", (unsigned long long)count, metric->name);
-    put_labels(stream, label, none);
-    put_value(stream, metric, histogram->sum);
+        count += sti_counter_read(&histogram->buckets[bucket++]);
+    put_series(stream, metric, "_bucket", with(labels, "le", "+Inf"), NO_UNIT, count);
+    put_series(stream, metric, "_count", labels, NO_UNIT, count);
+    put_series(stream, metric, "_sum", labels, metric->unit, sti_counter_read(&histogram->sum));
 }
 
 /* --- Pools. ------------------------------------------------------------------------------------------------------- */
@@ -197,21 +180,22 @@ static const struct pool_metric histograms_of_pools[] = {
 static const struct metric outcomes_of_pools = { "stint_pool_tasks", COUNTER, NO_UNIT,
                                                  "Tasks that have ended, by their reason; none: ok." };
 
-static struct label pool_label(const struct sti_pool_numbers *pool)
+static struct labels pool_label(const struct sti_pool_numbers *pool)
 {
-    return (struct label){ "pool", pool->label };
+    return with(none, "pool", pool->label);
 }
 
 /* One for each reason that has a name, also if nothing has ended for it; or only for those that have been there, and
  * for success. */
-static void put_reasons(FILE *stream, const struct metric *metric, struct label of, const uint64_t *outcomes, bool all)
+static void put_reasons(FILE *stream, const struct metric *metric, struct labels of, const sti_counter *outcomes,
+                        bool all)
 {
     const char *no_name = stint_reason_name((stint_reason)STI_REASONS);
     for (size_t reason = 0; reason < STI_REASONS; reason++) {
         const char *name = stint_reason_name((stint_reason)reason);
-        bool is_shown = all || reason == STINT_REASON_NONE || outcomes[reason] != 0;
-        if (is_shown && strcmp(name, no_name) != 0)
-            put_sample(stream, metric, of, (struct label){ "reason", name }, outcomes[reason]);
+        uint64_t outcome = sti_counter_read(&outcomes[reason]);
+        if ((all || reason == STINT_REASON_NONE || outcome != 0) && strcmp(name, no_name) != 0)
+            put_sample(stream, metric, with(of, "reason", name), outcome);
     }
 }
 
@@ -224,14 +208,14 @@ static void put_pools(FILE *stream, const struct sti_pool_numbers *pools, size_t
         const struct pool_metric *metric = &numbers_of_pools[m];
         put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
-            put_sample(stream, &metric->metric, pool_label(&pools[i]), none, number_of(&pools[i], metric));
+            put_sample(stream, &metric->metric, pool_label(&pools[i]), number_of(&pools[i], metric));
     }
     for (size_t m = 0; m < sizeof histograms_of_pools / sizeof *histograms_of_pools; m++) {
         const struct pool_metric *metric = &histograms_of_pools[m];
         put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
             put_histogram(stream, &metric->metric, pool_label(&pools[i]),
-                          (const struct sti_histogram_sum *)((const char *)&pools[i] + metric->offset));
+                          (const struct sti_histogram *)((const char *)&pools[i] + metric->offset));
     }
 }
 
@@ -246,22 +230,17 @@ static void put_accounts(FILE *stream)
 {
     const struct sti_label *label;
     put_head(stream, &outcomes_of_accounts);
-    for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++) {
-        uint64_t outcomes[STI_REASONS];
-        for (size_t reason = 0; reason < STI_REASONS; reason++)
-            outcomes[reason] = sti_counter_read(&label->outcomes[reason]);
-        put_reasons(stream, &outcomes_of_accounts, (struct label){ "account", label->name }, outcomes, false);
-    }
+    for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
+        put_reasons(stream, &outcomes_of_accounts, with(none, "account", label->name), label->outcomes, false);
     put_head(stream, &charges_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
-        put_sample(stream, &charges_of_accounts, (struct label){ "account", label->name }, none,
-                   sti_counter_read(&label->charged));
+        put_sample(stream, &charges_of_accounts, with(none, "account", label->name), sti_counter_read(&label->charged));
 }
 
 /* --- The process. ------------------------------------------------------------------------------------------------- */
 
 struct process_numbers {
-    struct sti_tally_sum sum; /* of stint_run */
+    struct sti_tally sum; /* of stint_run */
     uint64_t deliveries[STI_WAYS];
     uint64_t deferrals[STI_DEFERRALS];
 };
@@ -278,7 +257,7 @@ static void add_up_threads(struct process_numbers *numbers)
     }
 }
 
-static void put_runs(FILE *stream, const struct sti_tally_sum *sum)
+static void put_runs(FILE *stream, const struct sti_tally *sum)
 {
     static const struct metric outcomes = { "stint_runs", COUNTER, NO_UNIT,
                                             "Calls of stint_run that have ended, by their reason; none: ok." };
@@ -311,10 +290,10 @@ static void put_interrupts(FILE *stream, const struct process_numbers *numbers)
     };
     put_head(stream, &delivered);
     for (size_t i = 0; i < STI_WAYS; i++)
-        put_sample(stream, &delivered, (struct label){ "way", ways[i] }, none, numbers->deliveries[i]);
+        put_sample(stream, &delivered, with(none, "way", ways[i]), numbers->deliveries[i]);
     put_head(stream, &deferred);
     for (size_t i = STINT_DEFERRAL_NONE + 1; i < STI_DEFERRALS; i++)
-        put_sample(stream, &deferred, (struct label){ "rule", stint_deferral_name((stint_deferral)i) }, none,
+        put_sample(stream, &deferred, with(none, "rule", stint_deferral_name((stint_deferral)i)),
                    numbers->deferrals[i]);
 }
 
@@ -325,9 +304,9 @@ static void put_kept(FILE *stream)
     static const struct metric bytes = { "stint_kept_bytes", GAUGE, BYTES,
                                          "In blocks of stopped tasks that were kept and have not been freed." };
     put_head(stream, &heaps);
-    put_sample(stream, &heaps, none, none, sti_kept_heaps());
+    put_sample(stream, &heaps, none, sti_kept_heaps());
     put_head(stream, &bytes);
-    put_sample(stream, &bytes, none, none, sti_kept_bytes());
+    put_sample(stream, &bytes, none, sti_kept_bytes());
 }
 
 /* --- All of it. --------------------------------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ struct sti_pool_numbers {
     uint64_t parks;
     uint64_t waiting; /* in all queues */
     stint_pool_statistics statistics;
-    struct sti_tally_sum sum;
+    struct sti_tally sum;
 };
 
 /* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */

@@ -57,7 +57,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_report_start();
     sti_scope_start();
     sti_pools_start();
-    sti_task_take_reports();
 
     sti_watch_start();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */

@@ -270,8 +270,7 @@ void sti_compound_release(sti_task *task)
         }
         if (compound->owns_payload)
             sti_process_free((void *)(uintptr_t)compound->future.outcome.payload);
-        if (compound->future.is_reported)
-            stint_report_release(compound->future.report);
+        stint_report_release(compound->future.report);
         sti_process_free(compound);
     }
 }

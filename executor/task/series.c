@@ -94,10 +94,8 @@ static int begin_turn(struct series *series, uint64_t due_ns)
 static void end_series(struct series *series, stint_outcome outcome, sti_task *turn)
 {
     turn->outcome.payload = NULL;
-    if (turn->is_reported)
-        series->compound->future.report = turn->report;
-    series->compound->future.is_reported = turn->is_reported;
-    turn->is_reported = false;
+    series->compound->future.report = turn->report;
+    turn->report = NULL;
     outcome.usage = series->usage;
     series->compound->future.outcome = outcome;
     series->compound->owns_payload = outcome.payload != NULL;

@@ -37,15 +37,14 @@ sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *f
 
 static __attribute__((noinline)) void free_what_it_left(sti_task *task)
 {
-    if (task->is_reported)
-        stint_report_release(task->report);
+    stint_report_release(task->report);
     sti_process_free((void *)(uintptr_t)task->outcome.payload);
 }
 
 void sti_task_free(sti_task *task)
 {
     sti_visit_let_pass();
-    if (__builtin_expect(((uintptr_t)task->outcome.payload | task->is_reported) != 0, 0))
+    if (__builtin_expect(((uintptr_t)task->outcome.payload | (uintptr_t)task->report) != 0, 0))
         free_what_it_left(task);
     sti_process_free(task);
 }
@@ -141,6 +140,7 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
         .token = &task->token,
         .stop = stop,
         .tally = tally,
+        .report = &task->report,
         .submitted_ns = task->submitted_ns,
         .entered = task->entered,
         .detached = true,
@@ -240,21 +240,6 @@ void stint_future_cancel(stint_future *future)
         stint_token_set(&future->token);
 }
 
-/* A report lies with its task, whose outcome this is. */
-static void take_report(stint_outcome *outcome, struct stint_report *report)
-{
-    sti_task *task = (sti_task *)(void *)((char *)outcome - offsetof(sti_task, outcome));
-    if (task->is_reported)
-        stint_report_release(task->report); /* of an earlier turn */
-    task->report = report;
-    task->is_reported = true;
-}
-
-void sti_task_take_reports(void)
-{
-    sti_report_taken_by(take_report);
-}
-
 int stint_future_report(stint_future *future, stint_report **report)
 {
     if (sti_process_is_partial())
@@ -263,7 +248,7 @@ int stint_future_report(stint_future *future, stint_report **report)
         return EINVAL;
     if (!sti_task_is_resolved(future))
         return EAGAIN;
-    if (!future->is_reported)
+    if (future->report == NULL)
         return ENODATA;
     *report = stint_report_retain(future->report);
     return 0;

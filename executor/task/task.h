@@ -90,9 +90,9 @@ struct stint_future {
     bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
     bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
-    bool is_reported;   /* there is a report */
-    unsigned submitter; /* in a trace (tracing.h); for the submitter, then the claimant */
-    stint_fn *fn;       /* NULL: a compound future. All before this is 0 in a new task, but for references */
+    unsigned submitter;   /* in a trace (tracing.h); for the submitter, then the claimant */
+    stint_report *report; /* NULL: there is none */
+    stint_fn *fn;         /* NULL: a compound future. All before this is 0 in a new task, but for references */
     void *arg;
     const stint_pool *pool;
     uint64_t submitted_ns;
@@ -109,7 +109,6 @@ struct stint_future {
     };
     stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     stint_outcome outcome;
-    stint_report *report;
 };
 
 /* A NEW task with both its references, in a block of so many bytes, or NULL. */
@@ -232,8 +231,5 @@ static inline __attribute__((always_inline)) sti_task *sti_task_create(size_t si
         task->options.context = stint_context_retain(sti_context_of(thread->scope));
     return task;
 }
-
-/* At start. */
-void sti_task_take_reports(void);
 
 #endif

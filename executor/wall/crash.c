@@ -150,14 +150,13 @@ static bool is_code(uintptr_t address)
 /* Of a call that has led to where no code is, the caller is found by the address that it has pushed. */
 static size_t walk(struct sti_registers at, void **frames)
 {
-    uintptr_t tops[WALKED];
     uintptr_t caller;
     if (is_code(at.ip) || !sti_walk_word(at.sp, &caller) || !is_code(caller))
-        return sti_callstack_of(at, 0, frames, tops, WALKED);
+        return sti_callstack_of(at, 0, frames, WALKED);
     frames[0] = (void *)at.ip;
     /* As of the call itself, which the one before a return address is. */
     const struct sti_registers before = { .ip = caller - 1, .sp = at.sp + sizeof caller, .bp = at.bp };
-    size_t length = sti_callstack_of(before, 0, frames + 1, tops, WALKED - 1);
+    size_t length = sti_callstack_of(before, 0, frames + 1, WALKED - 1);
     frames[1] = (void *)caller;
     return 1 + length;
 }

@@ -717,12 +717,10 @@ static void finish_report(struct sti_walled *walled)
         walled->report =
             sti_crash_report(walled->crash, &task->outcome, &task->options, walled->fn, walled->wall->known);
     sti_process_free(walled->crash);
-    if (task->outcome.status == STINT_OK) {
+    if (task->outcome.status == STINT_OK)
         stint_report_release(walled->report);
-    } else if (walled->report != NULL) {
+    else
         task->report = walled->report;
-        task->is_reported = true;
-    }
 }
 
 static void fail_unstarted(sti_task *task, int error)

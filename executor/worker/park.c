@@ -214,10 +214,10 @@ void sti_park_end_search(stint_pool *pool)
 
 static void sleep_traced(struct sti_worker *worker, uint32_t calls)
 {
-    sti_trace_begin_park(worker);
+    sti_trace_begin(STI_TRACE_BEGIN_PARK, worker, 0, NULL, NULL);
     sti_idle_sleep(worker, calls);
-    sti_trace_end_park(worker, atomic_load_explicit(&worker->woken_by, memory_order_relaxed),
-                       atomic_load_explicit(&worker->woken_in, memory_order_relaxed));
+    sti_trace_end(STI_TRACE_END_PARK, worker, atomic_load_explicit(&worker->woken_by, memory_order_relaxed),
+                  atomic_load_explicit(&worker->woken_in, memory_order_relaxed));
 }
 
 bool sti_park_wait(struct sti_worker *worker)

@@ -14,7 +14,6 @@
 #include "alloc/base/tracing.h"
 #include "alloc/charge/global.h"
 #include "alloc/interrupt/boundary.h"
-#include "alloc/report/report.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
@@ -313,8 +312,10 @@ void *sti_worker_main(void *argument)
     sti_child_set_masks(&pool->signals);
     tell_application(worker, pool->options.worker_begins);
     sti_fork_begin_thread(worker);
-    atomic_store_explicit(&worker->record, sti_thread_own(), memory_order_release);
-    sti_report_set_thread_level(pool->options.report);
+    struct sti_thread *record = sti_thread_own();
+    atomic_store_explicit(&worker->record, record, memory_order_release);
+    if (record != NULL)
+        record->report_level = pool->options.report;
     if (worker->index >= pool->worker_count)
         sti_substitute_begin(worker);
     struct found found;

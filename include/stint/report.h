@@ -9,8 +9,7 @@
  *   where   the callstack at which the limit was found passed or the token set, and the one at which the task was left
  *           if that was later, with what its interrupt had to wait for until then
  *   when    up to 64 points in its life: bytes held, time, and processor time
- *   what    STINT_REPORT_HEAP: its blocks by size, what they begin with, the largest ones, and how many of them nothing
- *           in its memory points to any more
+ *   what    STINT_REPORT_HEAP: its blocks by size, what they begin with, and the largest ones
  *   who     STINT_REPORT_HEAP, of a task with stint_options.sample_rate, or else while a profile runs (profile.h): the
  *           callstacks whose blocks it held
  *   kept    the variables that held blocks of its back from the rollback (roots.h)
@@ -21,8 +20,7 @@
  * nothing else. Names are looked up when the report is written.
  *
  * Why a report: a post-mortem in place of a core file, taken in the process that goes on, at the one moment when the
- * heap of the task is all there and nobody works in it. The search for lost blocks is that of a conservative collector
- * (Boehm and Weiser 1988), without its roots. */
+ * heap of the task is all there and nobody works in it. */
 #ifndef STINT_REPORT_H
 #define STINT_REPORT_H
 

@@ -155,8 +155,7 @@ static bool is_safe(const stint_report *report)
     const struct sti_report_heap *heap = &report->heap;
     return has_its_size(report) && is_truth(&report->is_delivered) && is_truth(&report->was_elsewhere) &&
            is_truth(&report->tripped.is_cut) && is_truth(&report->delivered.is_cut) && is_truth(&report->is_sampled) &&
-           is_truth(&heap->is_taken) && is_truth(&heap->is_searched) &&
-           is_ended(report->roots[0].where, sizeof report->roots[0].where) &&
+           is_truth(&heap->is_taken) && is_ended(report->roots[0].where, sizeof report->roots[0].where) &&
            is_ended(report->roots[0].module, sizeof report->roots[0].module) &&
            (unsigned)heap->largest[0].contents.kind <= STI_REPORT_POINTER && isfinite(report->interval) &&
            report->interval >= 0;
@@ -183,7 +182,6 @@ TEST(what_cannot_be_true_is_made_safe)
     assert_made_safe(interval, ENDLESS);
     assert_made_safe(interval, NEGATIVE);
     assert_made_safe(heap.is_taken, NO_TRUTH);
-    assert_made_safe(heap.is_searched, NO_TRUTH);
     assert_made_safe(heap.class_count, TOO_MANY);
     assert_made_safe(heap.largest_count, TOO_MANY);
     assert_made_safe(heap.classes[0].content_count, TOO_MANY);
@@ -235,14 +233,12 @@ TEST(what_only_the_program_can_know_is_not_taken_over)
     unsigned char *bytes = bytes_of(report, &size);
     stint_report *said = (stint_report *)(void *)bytes;
     said->is_mapped = true;
-    said->next = (stint_report *)16;
     atomic_store(&said->references, 7);
     said->others = (struct sti_other_modules){ .list = (void *)16, .count = 16 };
     said->is_dead = true;
     said->death.signal = SIGKILL;
     assert_int_equal(sti_report_adopt(bytes, size, &adopted), 0);
     assert_false(adopted->is_mapped);
-    assert_null(adopted->next);
     assert_int_equal(atomic_load(&adopted->references), 1);
     assert_int_equal(adopted->others.count, 0);
     assert_false(adopted->is_dead);
