@@ -18,22 +18,21 @@
 #include "heap.h"
 #include "nursery.h"
 
-/* With the lock, but for held, which its thread reads at any time. */
+#ifndef MADV_GUARD_REMOVE /* glibc 2.36 has it not yet */
+#define MADV_GUARD_REMOVE 103
+#endif
+
+/* With the lock, but for held, which its thread reads at any time. That of a scope that never ends, as its thread has
+ * left it otherwise, stays. */
 struct sti_mapped {
     struct sti_mapping *first; /* the newest */
     atomic_size_t held;        /* bytes that count */
-    uint64_t number;           /* the older, the smaller */
-    const struct sti_thread *thread;
-    struct sti_mapped *next; /* of all */
-    struct sti_mapped **link;
 };
 
 atomic_size_t sti_mapping_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
 static struct sti_mapping *root;
-static struct sti_mapped *all;
-static uint64_t last_number;
 static _Thread_local bool inside;
 
 /* With the lock: nobody else changes it. */
@@ -260,99 +259,24 @@ void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end
     insert(mapping);
 }
 
-/* --- Mappings in a given place. By system calls, as the overrides would take the lock again. --- */
-
-#define PAGE ((size_t)4096)
-
-static uintptr_t map_if_free(uintptr_t begin, uintptr_t end)
+void sti_mapping_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    return (uintptr_t)syscall(SYS_mmap, begin, end - begin, PROT_NONE, flags, -1, (off_t)0);
-}
-
-static void unmap(uintptr_t begin, uintptr_t end)
-{
-    syscall(SYS_munmap, begin, end - begin);
+    struct sti_mapping *mapping = sti_mapping_first(begin, end);
+    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
+        if (sti_mapping_is_of_heap(mapping->kind))
+            continue;
+        sti_mapping_set_kind(mapping, kind);
+        mapping->continues |= mapping->begin > begin;
+    }
 }
 
 /* MS_ASYNC does nothing but to look. */
-bool sti_place_has_hole(uintptr_t begin, uintptr_t end)
+bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end)
 {
     return syscall(SYS_msync, begin, end - begin, MS_ASYNC) != 0 && errno == ENOMEM;
 }
 
-static bool put_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
-{
-    struct sti_mapping *mapping = sti_mapping_new();
-    if (mapping == NULL) {
-        unmap(begin, end);
-        return false;
-    }
-    sti_mapping_put(mapping, begin, end, STI_MAPPING_CLAIMED, owner);
-    return true;
-}
-
-/* Of which no task has anything. Where it is free in parts, each half is looked at; a call that fails otherwise than
- * because of what is there will fail as a whole. */
-static bool claim_free(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
-{
-    uintptr_t made = map_if_free(begin, end);
-    if (made == begin)
-        return put_claim(begin, end, owner);
-    if (made == (uintptr_t)MAP_FAILED && errno != EEXIST)
-        return errno != ENOMEM;
-    if (made != (uintptr_t)MAP_FAILED)
-        unmap(made, made + (end - begin)); /* a kernel that does not know the flag takes it for a hint */
-    uintptr_t middle = begin + (end - begin) / PAGE / 2 * PAGE;
-    return middle == begin || !sti_place_has_hole(begin, end) ||
-           (claim_free(begin, middle, owner) && claim_free(middle, end, owner));
-}
-
-bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
-{
-    if (!sti_mapping_cut(begin, end))
-        return false;
-    bool is_claimed = true;
-    uintptr_t next;
-    for (uintptr_t at = begin; owner != NULL && is_claimed && at < end; at = next) {
-        const struct sti_mapping *mapping = sti_mapping_first(at, end);
-        uintptr_t gap_end = mapping != NULL ? mapping->begin : end;
-        next = mapping != NULL ? mapping->end : end;
-        is_claimed = gap_end == at || claim_free(at, gap_end, owner);
-    }
-    if (!is_claimed)
-        sti_place_give_up(begin, end);
-    return is_claimed;
-}
-
-void sti_place_give_up(uintptr_t begin, uintptr_t end)
-{
-    struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    while (mapping != NULL) {
-        uintptr_t next = mapping->end;
-        bool is_claimed = mapping->kind == STI_MAPPING_CLAIMED;
-        if (is_claimed)
-            unmap(mapping->begin, mapping->end);
-        if (is_claimed || sti_place_has_hole(mapping->begin, mapping->end))
-            forget(mapping);
-        mapping = sti_mapping_first(next, end);
-    }
-}
-
-void sti_place_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *mover)
-{
-    struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        if (mapping->kind == STI_MAPPING_PROTECTED)
-            continue;
-        struct sti_mapped *owner = mapping->owner;
-        change(mapping, mapping->end, kind, mover != NULL && mover->number < owner->number ? mover : owner);
-        mapping->continues |= mapping->begin > begin;
-    }
-    sti_mapping_join(begin, end);
-}
-
-/* --- Pages of its own heap that a task has protected. --- */
+/* --- Pages of its own heap of which a task has told the kernel something. --- */
 
 static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
 {
@@ -375,7 +299,7 @@ bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page)
     return sti_nursery_has(thread, backend);
 }
 
-bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end)
+bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind)
 {
     struct sti_mapped *mapped = sti_mapped_of(scope);
     struct sti_mapping *record = mapped != NULL ? sti_mapping_new() : NULL;
@@ -385,11 +309,15 @@ bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end
         sti_mapping_drop(record);
         return true;
     }
-    const struct sti_mapping *older = sti_mapping_first(begin, end);
-    if (older != NULL && older->begin <= begin && older->end >= end)
+    struct sti_mapping *older = sti_mapping_first(begin, end);
+    if (older != NULL && older->kind == STI_MAPPING_ADVISED)
+        kind = STI_MAPPING_ADVISED;
+    if (older != NULL && older->begin <= begin && older->end >= end) {
+        sti_mapping_set_kind(older, kind);
         sti_mapping_drop(record);
-    else
-        sti_mapping_put(record, begin, end, STI_MAPPING_PROTECTED, mapped);
+    } else {
+        sti_mapping_put(record, begin, end, kind, mapped);
+    }
     sti_mapping_unlock();
     return true;
 }
@@ -409,6 +337,18 @@ void sti_protection_forget(uintptr_t begin, uintptr_t end)
     sti_mapping_unlock();
 }
 
+/* All that it may have been told. By system calls, which the overrides do not see. */
+static void make_plain(uintptr_t begin, size_t size)
+{
+    const int advices[] = { MADV_DOFORK, MADV_KEEPONFORK, MADV_DODUMP, MADV_GUARD_REMOVE };
+    if (!sti_backend_has_made((void *)begin))
+        return;
+    sti_protect_plainly((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
+    syscall(SYS_munlock, begin, size);
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
+        syscall(SYS_madvise, begin, size, advices[i]);
+}
+
 void sti_protections_rollback(struct sti_mapped *mapped)
 {
     struct sti_mapping *next;
@@ -416,10 +356,9 @@ void sti_protections_rollback(struct sti_mapped *mapped)
         return;
     for (struct sti_mapping *at = mapped->first; at != NULL; at = next) {
         next = at->next;
-        if (at->kind != STI_MAPPING_PROTECTED)
+        if (!sti_mapping_is_of_heap(at->kind))
             continue;
-        if (sti_backend_has_made((void *)at->begin))
-            sti_protect_plainly((void *)at->begin, at->end - at->begin, PROT_READ | PROT_WRITE, STI_NO_KEY);
+        make_plain(at->begin, at->end - at->begin);
         forget(at);
     }
     sti_mapping_unlock();
@@ -429,22 +368,9 @@ void sti_protections_rollback(struct sti_mapped *mapped)
 
 struct sti_mapped *sti_mapped_of(struct sti_scope *scope)
 {
-    if (__builtin_expect(scope->mapped != NULL, 1))
-        return scope->mapped;
-    struct sti_mapped *mapped = sti_process_calloc(1, sizeof *mapped);
-    if (mapped == NULL || !sti_mapping_lock()) {
-        sti_process_free(mapped);
-        return NULL;
-    }
-    mapped->number = ++last_number;
-    mapped->thread = scope->thread;
-    mapped->next = all;
-    mapped->link = &all;
-    if (all != NULL)
-        all->link = &mapped->next;
-    all = mapped;
-    sti_mapping_unlock();
-    return scope->mapped = mapped;
+    if (__builtin_expect(scope->mapped == NULL, 0))
+        scope->mapped = sti_process_calloc(1, sizeof *scope->mapped);
+    return scope->mapped;
 }
 
 size_t sti_mapped_held(const struct sti_mapped *mapped)
@@ -459,7 +385,7 @@ enum content { OWN_CONTENT, NO_CONTENT, OTHER_CONTENT, CONTENTS };
 
 static bool has_content(const struct sti_mapping *mapping, enum content content)
 {
-    if (mapping->kind == STI_MAPPING_PROTECTED)
+    if (sti_mapping_is_of_heap(mapping->kind))
         return false;
     return content == (mapping->kind == STI_MAPPING_CHARGED    ? OWN_CONTENT
                        : mapping->kind == STI_MAPPING_RESERVED ? NO_CONTENT
@@ -537,9 +463,6 @@ static void hand_over(struct sti_mapped *mapped, struct sti_mapped *other)
         else
             change(mapped->first, mapped->first->end, mapped->first->kind, other);
     }
-    *mapped->link = mapped->next;
-    if (mapped->next != NULL)
-        mapped->next->link = mapped->link;
     sti_process_free(mapped);
 }
 
@@ -553,25 +476,4 @@ void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer)
         hand_over(inner, outer != NULL ? *outer : NULL);
         sti_mapping_unlock();
     }
-}
-
-void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *thread)
-{
-    if (mapped == NULL || !sti_mapping_lock())
-        return;
-    mapped->thread = thread;
-    sti_mapping_unlock();
-}
-
-void sti_mapped_end_thread(const struct sti_thread *thread)
-{
-    struct sti_mapped *next;
-    if (!sti_mapping_lock())
-        return;
-    for (struct sti_mapped *mapped = all; mapped != NULL; mapped = next) {
-        next = mapped->next;
-        if (mapped->thread == thread)
-            hand_over(mapped, NULL);
-    }
-    sti_mapping_unlock();
 }

@@ -193,7 +193,6 @@ static void end_thread(void *record)
         return;
     sti_share_end_thread(thread);
     sti_undo_end_thread(thread);
-    sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_end_thread(&thread->sampling);
     sti_reporting_end_thread(thread);
