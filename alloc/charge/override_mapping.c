@@ -41,7 +41,8 @@ STINT_API int mlock2(const void *address, size_t length, unsigned flags);
 
 #define PAGE ((size_t)4096)
 #define LARGEST ((size_t)1 << 62)
-#define HUGE_PAGE_SHIFT 21 /* where nothing else is asked for */
+#define RECORD ((size_t)64) /* what one is charged: with the room that its table has free */
+#define HUGE_PAGE_SHIFT 21  /* where nothing else is asked for */
 
 static struct sti_caller_module backend; /* mimalloc's module; nothing where that is this library's */
 
@@ -123,9 +124,7 @@ static enum sti_mapping_kind kind_of(const struct wanted *wanted)
 {
     if ((wanted->flags & MAP_TYPE) != MAP_PRIVATE)
         return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_FREE;
-    if ((wanted->protection & PROT_WRITE) != 0)
-        return STI_MAPPING_CHARGED;
-    return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_RESERVED : STI_MAPPING_READ;
+    return (wanted->protection & PROT_WRITE) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_RESERVED;
 }
 
 /* Who may have as much of the rest as he likes has a record of each all the same. */
@@ -133,7 +132,7 @@ static bool charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t
 {
     if (kind == STI_MAPPING_CHARGED)
         return sti_meter_charge_pages(thread, size, caller);
-    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller);
+    return sti_record_charge_to(thread, RECORD, caller);
 }
 
 static bool replaces(int flags)
@@ -147,13 +146,16 @@ static void *map_over(const struct wanted *wanted)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
     uintptr_t end = begin + size_of(wanted);
-    if (!sti_mapping_any() || !is_place(begin, end) || !sti_mapping_lock())
+    if (!sti_mapping_any() || !is_place(begin, end))
         return map_plainly(wanted);
-    void *made = sti_mapping_cut(begin, end) ? map_plainly(wanted) : fail(ENOMEM);
+    if (!sti_mapping_lock())
+        return fail(ENOMEM);
+    void *made = map_plainly(wanted);
     int saved_errno = errno;
+    sti_mapping_cut(begin, end);
     if (made != MAP_FAILED)
         sti_mapping_fill(begin, end, kind_of(wanted));
-    else if (saved_errno != ENOMEM && sti_mapping_has_hole(begin, end))
+    else if (sti_mapping_has_hole(begin, end))
         sti_mapping_forget(begin, end);
     sti_mapping_join(begin, end);
     sti_mapping_unlock();
@@ -161,22 +163,14 @@ static void *map_over(const struct wanted *wanted)
     return made;
 }
 
-/* Where other threads know where it is going to be the lock is taken before: whatever they do there, they do it before
- * or after. */
 static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
 {
-    struct sti_mapping *mapping = sti_mapping_new();
-    if (mapping == NULL)
+    if (!sti_mapping_lock())
         return fail(ENOMEM);
-    bool is_known = (wanted->flags & MAP_FIXED_NOREPLACE) != 0 && sti_mapping_lock();
     void *made = map_plainly(wanted);
-    bool is_noted = is_known || (made != MAP_FAILED && sti_mapping_lock());
-    if (is_noted && made != MAP_FAILED)
-        sti_mapping_put(mapping, (uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
-    else
-        sti_mapping_drop(mapping);
-    if (is_noted)
-        sti_mapping_unlock();
+    if (made != MAP_FAILED)
+        sti_mapping_put((uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
+    sti_mapping_unlock();
     return made;
 }
 
@@ -186,8 +180,7 @@ static bool note_protection(uintptr_t begin, uintptr_t end, enum sti_mapping_kin
     struct sti_thread *thread = asker(caller);
     if (thread == NULL || !sti_protection_concerns(thread, begin))
         return true;
-    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller) &&
-           sti_protection_note(thread->scope, begin, end, kind);
+    return sti_record_charge_to(thread, RECORD, caller) && sti_protection_note(thread->scope, begin, end, kind);
 }
 
 static bool is_open(int protection)
@@ -263,16 +256,16 @@ static int unmap_in_record(void *address, size_t length)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + round_up(length, PAGE);
-    if (!is_place(begin, end) || !sti_mapping_lock())
+    if (!is_place(begin, end))
         return unmap_plainly(address, length);
-    int result = sti_mapping_cut(begin, end) ? unmap_plainly(address, length) : refuse(ENOMEM);
-    int saved_errno = errno;
-    if (result == 0)
+    if (!sti_mapping_lock()) /* or a rollback would unmap what others have got there since */
+        return refuse(ENOMEM);
+    int result = unmap_plainly(address, length);
+    if (result == 0) {
+        sti_mapping_cut(begin, end);
         sti_mapping_forget(begin, end);
-    else
-        sti_mapping_join(begin, end);
+    }
     sti_mapping_unlock();
-    errno = saved_errno;
     return result;
 }
 
@@ -293,11 +286,11 @@ static size_t reserved_in(uintptr_t begin, uintptr_t end)
     size_t reserved = 0;
     if (!sti_mapping_any() || !sti_mapping_lock())
         return 0;
-    const struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        uintptr_t first = mapping->begin > begin ? mapping->begin : begin;
-        uintptr_t last = mapping->end < end ? mapping->end : end;
-        reserved += sti_mapping_may_count(mapping->kind) ? last - first : 0;
+    const struct sti_mapping *mapping;
+    for (uintptr_t at = end; at > begin && (mapping = sti_mapping_last(begin, at)) != NULL;) {
+        uintptr_t last = mapping->end < at ? mapping->end : at;
+        at = mapping->begin > begin ? mapping->begin : begin;
+        reserved += mapping->kind == STI_MAPPING_RESERVED ? last - at : 0;
     }
     sti_mapping_unlock();
     return reserved;
@@ -307,16 +300,16 @@ static size_t reserved_in(uintptr_t begin, uintptr_t end)
 static bool take_into_use(uintptr_t begin, uintptr_t end)
 {
     if (!sti_mapping_lock())
-        return true;
-    bool is_cut = sti_mapping_cut(begin, end);
-    struct sti_mapping *mapping = is_cut ? sti_mapping_first(begin, end) : NULL;
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        if (sti_mapping_may_count(mapping->kind))
+        return false;
+    sti_mapping_cut(begin, end);
+    struct sti_mapping *mapping;
+    for (uintptr_t at = end; (mapping = sti_mapping_last(begin, at)) != NULL; at = mapping->begin) {
+        if (mapping->kind == STI_MAPPING_RESERVED)
             sti_mapping_set_kind(mapping, STI_MAPPING_CHARGED);
     }
     sti_mapping_join(begin, end);
     sti_mapping_unlock();
-    return is_cut;
+    return true;
 }
 
 /* A page of a module's data that is forbidden must not be scanned for roots. Nothing is cut before it has been charged.
@@ -404,42 +397,35 @@ static void *move_plainly(const struct move *move)
     return plain((void *)move->begin, move->old_length, move->new_length, move->flags, move->to);
 }
 
-/* It is done. mapping: all that was there; moved to another place it has the other record. */
-static void follow(const struct move *move, uintptr_t made, struct sti_mapping *mapping, struct sti_mapping *spare)
-{
-    if (made == move->begin) {
-        sti_mapping_grow(mapping, move->new_end);
-        sti_mapping_drop(spare);
-        return;
-    }
-    sti_mapping_put(spare, made, made + (move->new_end - move->begin), mapping->kind, mapping->owner);
-    sti_mapping_forget(move->begin, move->end);
-}
-
 /* One mapping at a time, as every kernel. With the lock. */
 static void *grow_in_record(const struct move *move)
 {
-    struct sti_mapping *mapping = sti_mapping_first(move->begin, move->end);
+    struct sti_mapping *mapping = sti_mapping_last(move->begin, move->end);
     if (mapping == NULL)
         return move_plainly(move);
     if (mapping->begin > move->begin || mapping->end < move->end || sti_mapping_is_of_heap(mapping->kind))
         return fail(EFAULT);
-    struct sti_mapping *spare = sti_mapping_new();
-    bool is_ready = spare != NULL && sti_mapping_cut(move->begin, move->end);
-    void *made = is_ready ? move_plainly(move) : fail(ENOMEM);
-    if (made != MAP_FAILED)
-        follow(move, (uintptr_t)made, sti_mapping_first(move->begin, move->end), spare);
-    else
-        sti_mapping_drop(spare);
-    return made;
+    uintptr_t made = (uintptr_t)move_plainly(move);
+    enum sti_mapping_kind kind = mapping->kind;
+    struct sti_mapped *owner = mapping->owner;
+    if (made == move->begin) {
+        sti_mapping_put_behind(move->end, move->new_end);
+    } else if (made != (uintptr_t)MAP_FAILED) {
+        sti_mapping_cut(move->begin, move->end);
+        sti_mapping_forget(move->begin, move->end);
+        sti_mapping_put(made, made + (move->new_end - move->begin), kind, owner);
+    }
+    return (void *)made;
 }
 
 /* The system unmaps what lies behind the new end. With the lock. */
 static void *shrink_in_record(const struct move *move)
 {
-    void *made = sti_mapping_cut(move->new_end, move->end) ? move_plainly(move) : fail(ENOMEM);
-    if (made != MAP_FAILED)
+    void *made = move_plainly(move);
+    if (made != MAP_FAILED) {
+        sti_mapping_cut(move->new_end, move->end);
         sti_mapping_forget(move->new_end, move->end);
+    }
     return made;
 }
 
@@ -448,10 +434,7 @@ static void *move_in_record(const struct move *move)
     if (!sti_mapping_lock())
         return fail(ENOMEM);
     void *made = move->new_end > move->end ? grow_in_record(move) : shrink_in_record(move);
-    int saved_errno = errno;
-    sti_mapping_join(move->begin, move->end);
     sti_mapping_unlock();
-    errno = saved_errno;
     return made;
 }
 
@@ -460,7 +443,7 @@ static size_t growth(const struct move *move)
 {
     if (move->new_end <= move->end || !sti_mapping_lock())
         return 0;
-    const struct sti_mapping *mapping = sti_mapping_first(move->end - PAGE, move->end);
+    const struct sti_mapping *mapping = sti_mapping_last(move->end - PAGE, move->end);
     bool counts = mapping != NULL && mapping->kind == STI_MAPPING_CHARGED;
     sti_mapping_unlock();
     return counts ? move->new_end - move->end : 0;
@@ -470,7 +453,7 @@ static bool is_recorded(uintptr_t begin, uintptr_t end)
 {
     if (!sti_mapping_lock())
         return true;
-    bool is = sti_mapping_first(begin, end) != NULL;
+    bool is = sti_mapping_last(begin, end) != NULL;
     sti_mapping_unlock();
     return is;
 }

@@ -37,8 +37,8 @@ struct sti_heap {
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h */
-    bool is_opaque;                /* there is nothing in them that could point anywhere */
-    size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
+    size_t reach;                  /* a pointer further into one is none, and nothing in it could point anywhere; 0: it
+                                      is like any other */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /* --- Mappings. The overrides (charge/override_mapping.c) note each one that a task makes; a rollback unmaps what is
- * left, a commit forgets it. Any thread may unmap, protect or move any part of any of them, so all lie in one tree by
- * their addresses, under one lock: the kernel has one for the process's mappings too, and holds it longer.
+ * left, a commit forgets it. Any thread may unmap, protect or move any part of any of them, so all stand in one table
+ * by their addresses, under one lock: the kernel has one for the process's mappings too, and holds it longer.
  *
  * What counts as memory is what the kernel would count where it allows no more memory than there is
  * (Documentation/mm/overcommit-accounting.rst, mode 2): private pages that are or once were writable, and shared ones
@@ -19,8 +19,7 @@
 
 enum sti_mapping_kind {
     STI_MAPPING_FREE,      /* never counts: a file's pages, shared or only to be read, and their like */
-    STI_MAPPING_READ,      /* a file's, private: counts once it is made writable */
-    STI_MAPPING_RESERVED,  /* likewise, and there is nothing in it: whoever uses it knows where it begins */
+    STI_MAPPING_RESERVED,  /* private, and not to be written to: counts once it is made writable */
     STI_MAPPING_CHARGED,   /* counts */
     STI_MAPPING_PROTECTED, /* no mapping, but pages of a heap that the task has protected, */
     STI_MAPPING_ADVISED,   /* or of which it has told the kernel something else that stays on them */
@@ -29,11 +28,6 @@ enum sti_mapping_kind {
 static inline bool sti_mapping_is_of_heap(enum sti_mapping_kind kind)
 {
     return kind == STI_MAPPING_PROTECTED || kind == STI_MAPPING_ADVISED;
-}
-
-static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
-{
-    return kind == STI_MAPPING_READ || kind == STI_MAPPING_RESERVED;
 }
 
 struct sti_heap;
@@ -45,13 +39,9 @@ struct sti_thread;
 struct sti_mapping {
     uintptr_t begin;
     uintptr_t end;
-    enum sti_mapping_kind kind;
-    bool continues; /* it has been cut off the one before it, or is mapped as one with that */
     struct sti_mapped *owner;
-    struct sti_mapping *next; /* of the owner's */
-    struct sti_mapping **link;
-    struct sti_mapping *left; /* in the tree: those below it */
-    struct sti_mapping *right;
+    enum sti_mapping_kind kind;
+    bool continues; /* it has been cut off the one below it, or is mapped as one with that */
 };
 
 /* How many there are. */
@@ -63,36 +53,30 @@ static inline bool sti_mapping_any(void)
     return __builtin_expect(atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) != 0, 0);
 }
 
-/* Around all that follows up to the owners. False: a signal handler has found this thread in here, and nothing can be
- * noted now. */
+/* Around all that follows up to the owners. False: there is no memory for what may be noted between the two, which is
+ * one mapping in the place of others, and one more that is cut; or a signal handler has found this thread in here. */
 bool sti_mapping_lock(void);
 void sti_mapping_unlock(void);
 
-/* --- The tree. Any thread, with the lock. --- */
+/* --- The table. Any thread, with the lock; what is found is there until something is put in or cut. --- */
 
-/* The lowest of those that overlap these addresses; NULL: none does. */
-struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
+/* The highest of those that overlap these addresses; NULL: none does. So the next one down is the highest of those
+ * between the same begin and its own. */
+struct sti_mapping *sti_mapping_last(uintptr_t begin, uintptr_t end);
 
-/* A record without pages, for later; NULL: out of memory. It is dropped, or becomes part of the tree. Without the lock,
- * too. */
-struct sti_mapping *sti_mapping_new(void);
-void sti_mapping_drop(struct sti_mapping *mapping);
+/* Put the stretch into the table. What that says of the same addresses is not true any more, and goes: the kernel gives
+ * none out twice. */
+void sti_mapping_put(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *owner);
 
-/* Put the stretch into the tree. What the tree says of the same addresses is not true any more, and goes: the kernel
- * gives none out twice. */
-void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind,
-                     struct sti_mapped *owner);
+/* The same, as a part of the mapping that ends where it begins. */
+void sti_mapping_put_behind(uintptr_t begin, uintptr_t end);
 
-/* Have stretches end at these two addresses. False: out of memory. */
-bool sti_mapping_cut(uintptr_t begin, uintptr_t end);
+/* Have stretches end at these two addresses. */
+void sti_mapping_cut(uintptr_t begin, uintptr_t end);
 
 /* What was cut where these addresses begin, end or between them, and is of the same kind and the same owner, is one
- * again: so there are no more records than the system has of its own, but for those that pages have been charged
- * for. */
+ * again: so there are no more records than the system has of its own. */
 void sti_mapping_join(uintptr_t begin, uintptr_t end);
-
-/* What lies behind it is new, and a part of it. */
-void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end);
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind);
 

@@ -123,7 +123,7 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
         return;
     if (found == STI_HEAP_UNKNOWN)
         scan->blind = true;
-    if (found == STI_HEAP_NEW && !heap->is_of_libc && !heap->is_opaque) /* what libc's point to is libc's */
+    if (found == STI_HEAP_NEW && !heap->is_of_libc && heap->reach == 0) /* what libc's point to is libc's */
         push(scan, block);
     if (root->module != NULL && scan->hit_count < MAX_HITS)
         scan->hits[scan->hit_count++] =
