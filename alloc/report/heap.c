@@ -722,7 +722,7 @@ void sti_report_take_heap(struct stint_report *report, struct sti_scope *scope)
 {
     uint64_t begin = sti_clock_now();
     struct areas areas = { .view = NULL };
-    struct sti_heap *singles = sti_nursery_list_inwards(scope->thread, scope);
+    struct sti_heap *singles = sti_nursery_list(scope->thread, scope);
     report->heap.is_taken = true;
     add_singles(&areas, singles);
     add_heaps(report, &areas, scope);
