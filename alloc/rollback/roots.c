@@ -145,13 +145,40 @@ struct part {
     char *name; /* a copy of the module's; NULL: none is needed */
 };
 
+/* Most words are zero, or numbers, or addresses of elsewhere: their upper halves, four at a time, tell so of AT_ONCE
+ * words quicker than each word by itself. */
+#define AT_ONCE 16
+
+typedef int32_t halves __attribute__((vector_size(16), aligned(8), may_alias));
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) static inline bool may_have_any(const struct scan *scan,
+                                                                                               const uintptr_t *words)
+{
+    const halves *of = (const halves *)words;
+    const int32_t lowest = (int32_t)(scan->begin >> 32);
+    const int32_t highest = (int32_t)(scan->end >> 32);
+    union {
+        halves halves;
+        uint64_t words[2];
+    } found = { .words = { 0, 0 } };
+    for (size_t i = 0; i < AT_ONCE / 2; i += 2) {
+        halves upper = __builtin_shufflevector(of[i], of[i + 1], 1, 3, 5, 7) & (int32_t)(ADDRESS_BITS >> 32);
+        found.halves |= (upper >= lowest) & (upper <= highest);
+    }
+    return (found.words[0] | found.words[1]) != 0;
+}
+
 /* Words that lie at begin, be they read there or in a copy. Reads whatever lies there, a sanitizer's red zones too. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static inline void
-scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const volatile uintptr_t *words, size_t count)
+scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const uintptr_t *words, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        uintptr_t word = words[i] & ADDRESS_BITS;
-        if (__builtin_expect(word - scan->begin < scan->end - scan->begin, 0)) {
+    for (size_t i = 0; i < count;) {
+        while (i + AT_ONCE <= count && !may_have_any(scan, words + i))
+            i += AT_ONCE;
+        for (size_t end = i + AT_ONCE < count ? i + AT_ONCE : count; i < end; i++) {
+            uintptr_t word = *(const volatile uintptr_t *)&words[i] & ADDRESS_BITS;
+            if (__builtin_expect(word - scan->begin >= scan->end - scan->begin, 1))
+                continue;
             uintptr_t at = begin + i * sizeof(uintptr_t);
             struct sti_root root = {
                 .address = at, .offset = at - range->base, .module = range->module, .where = range->where
@@ -193,7 +220,7 @@ static void scan_range(struct scan *scan, const struct range *range, uintptr_t b
     if (!align(&begin, &end))
         return;
     if (sti_readable_all())
-        scan_words(scan, range, begin, (const volatile uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
+        scan_words(scan, range, begin, (const uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
     else if (!scan_readable(scan, range, begin, end))
         scan->blind = true;
 }
