@@ -125,16 +125,24 @@ static void set_bit(uint64_t *bits, size_t bit)
 
 struct marking {
     struct sti_heap_map *map;
-    const struct sti_heap_area *area; /* of the last block: the next one most often lies there too */
+    const struct sti_heap_area *area; /* of the last block: the next one most often lies there too, */
+    uintptr_t at;                     /* not far behind it */
+    size_t bit;
 };
 
 static bool mark_block(void *block, uintptr_t page, void *argument)
 {
     struct marking *marking = argument;
-    if (marking->area == NULL || marking->area->begin != page)
+    if (marking->area == NULL || marking->area->begin != page || marking->at > (uintptr_t)block) {
         marking->area = area_around(marking->map, page);
-    if (marking->area != NULL)
-        set_bit(marking->map->live, index_of(marking->area, (uintptr_t)block));
+        marking->at = page;
+        marking->bit = marking->area != NULL ? marking->area->first : 0;
+    }
+    if (marking->area == NULL)
+        return true;
+    for (; marking->at < (uintptr_t)block; marking->at += marking->area->block_size) /* quicker than a division */
+        marking->bit++;
+    set_bit(marking->map->live, marking->bit);
     return true;
 }
 
