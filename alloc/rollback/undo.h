@@ -24,7 +24,7 @@
 
 struct sti_scope;
 struct sti_thread;
-struct sti_undo;
+struct sti_undo_log;
 
 /* Outside of the scope, by the thread that rolls it back. before: a copy of what was noted, which the entry has. */
 typedef void sti_undo_fn(struct sti_scope *scope, void *key, void *before);
@@ -63,10 +63,7 @@ void sti_undo_rollback(struct sti_scope *scope, const char *task);
 /* A task on several threads. The scope of a stolen subtask ends, and its thread goes on to something else before the
  * outcome is known: what is the thread's own is undone now, the handles are the group's. And the task ends: they are
  * its scope's. Their thread. */
-void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo **group);
-void sti_undo_take_over(struct sti_undo **group, struct sti_scope *scope);
-
-/* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
-void sti_undo_end_thread(const struct sti_thread *thread);
+void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo_log **group);
+void sti_undo_take_over(struct sti_undo_log **group, struct sti_scope *scope);
 
 #endif
