@@ -178,7 +178,7 @@ static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
 static bool note_protection(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, const void *caller)
 {
     struct sti_thread *thread = asker(caller);
-    if (thread == NULL || !sti_protection_concerns(thread, begin))
+    if (thread == NULL || !sti_task_has(thread, begin))
         return true;
     return sti_record_charge_to(thread, RECORD, caller) && sti_protection_note(thread->scope, begin, end, kind);
 }

@@ -228,10 +228,10 @@ static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
 }
 
 /* A task on several threads has heaps on each. */
-bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page)
+bool sti_task_has(const struct sti_thread *thread, uintptr_t address)
 {
-    const void *address = (const void *)page;
-    const sti_backend_heap *backend = sti_backend_has_made(address) ? sti_backend_heap_of(address) : NULL;
+    const void *block = (const void *)address;
+    const sti_backend_heap *backend = sti_backend_has_made(block) ? sti_backend_heap_of(block) : NULL;
     if (backend == NULL || backend == sti_backend_heap_main())
         return false;
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {

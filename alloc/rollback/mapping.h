@@ -97,8 +97,8 @@ bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end);
  * they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its program's concern, as it is
  * anywhere. They go the ways of its mappings: to the scope around, or to nobody. Without the lock. --- */
 
-/* Does the page belong to a heap of the task that the thread is in? Thread of the scope. */
-bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page);
+/* Does the address lie in a heap of the task that the thread is in? Thread of the scope. */
+bool sti_task_has(const struct sti_thread *thread, uintptr_t address);
 
 /* The scope is about to do so; the kind says how. False: out of memory. Thread of the scope. */
 bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind);
