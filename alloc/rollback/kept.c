@@ -182,10 +182,8 @@ static sti_backend_theap *heap_of(struct sti_thread *thread)
     if (sti_thread_metered == NULL)
         return NULL;
     struct sti_scope *scope = thread->scope;
-    if (__builtin_expect(scope->libc_heaps == NULL, 0)) {
-        scope->libc_heaps = thread->warm_libc != NULL ? thread->warm_libc : sti_heap_take(thread);
-        thread->warm_libc = NULL;
-    }
+    if (__builtin_expect(scope->libc_heaps == NULL, 0))
+        scope->libc_heaps = sti_heap_take(thread);
     return scope->libc_heaps != NULL ? scope->libc_heaps->theap : NULL;
 }
 
@@ -223,14 +221,8 @@ void sti_libc_heap_collect(const struct sti_scope *scope)
 
 void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struct sti_scope *outer)
 {
-    struct sti_heap *heap = scope->libc_heaps;
-    if (heap == NULL)
-        return;
+    struct sti_heap *heap = sti_heap_drop_empty(thread, scope->libc_heaps);
     scope->libc_heaps = NULL;
-    if (heap->next == NULL && thread->warm_libc == NULL && sti_heap_is_empty(heap)) {
-        thread->warm_libc = heap;
-        return;
-    }
     if (outer == NULL) {
         /* libc often frees in one task what it has made in the last: heaps wait for that with few pages. */
         for (const struct sti_heap *each = heap; each != NULL; each = each->next)
@@ -238,21 +230,12 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
         sti_heap_commit(thread, heap);
         return;
     }
-    heap = sti_heap_drop_empty(thread, heap);
     while (heap != NULL) {
         struct sti_heap *next = heap->next;
         heap->next = outer->libc_heaps;
         outer->libc_heaps = heap;
         heap = next;
     }
-}
-
-void sti_libc_heap_give_back(struct sti_thread *thread)
-{
-    struct sti_heap *heap = thread->warm_libc;
-    thread->warm_libc = NULL;
-    if (heap != NULL)
-        sti_heap_end(heap);
 }
 
 /* --- The quarantine. Thread of the heaps, but for the handler of faults: it reads what may be changed meanwhile

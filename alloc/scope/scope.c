@@ -349,7 +349,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_payload_hand_over(scope, outcome);
     bool commits = outcome->status == STINT_OK && !request->options->discard;
 
-    size_t held = sti_heap_held_at_end(scope);
+    size_t held = sti_heap_held(scope);
     size_t mapped = sti_mapped_held(scope->mapped); /* which the system has back at once */
     if (held > scope->peak)
         scope->peak = held;
