@@ -94,7 +94,7 @@ static struct sti_heap *take_ownerless(bool is_nursery)
 /* --- In and out --- */
 
 #define PAGE ((uintptr_t)4096)
-#define LEAST_TAIL (4 * PAGE)
+#define MIN_TAIL (4 * PAGE)
 
 /* Behind the last block that was ever made in a page nothing has been written to, but the system may have given all of
  * it as one huge page. It gives zeros again, which is what mimalloc takes it for. */
@@ -103,7 +103,7 @@ static void give_tail_back(const struct sti_backend_area *area, void *unused)
     uintptr_t begin = (area->end + PAGE - 1) & ~(PAGE - 1);
     uintptr_t end = area->reach & ~(PAGE - 1);
     (void)unused;
-    if (begin + LEAST_TAIL <= end)
+    if (begin + MIN_TAIL <= end)
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
