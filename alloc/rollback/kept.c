@@ -92,6 +92,8 @@ static struct watched *take_out(uintptr_t block)
 
 void sti_kept_forget(const void *block)
 {
+    if (sti_process_is_partial()) /* the lock may be held for ever */
+        return;
     sti_plain_mutex_lock(&lock);
     struct watched *entry = take_out((uintptr_t)block);
     sti_plain_mutex_unlock(&lock);

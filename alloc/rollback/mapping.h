@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/base/process.h"
+
 /* --- Mappings. The overrides (charge/override_mapping.c) note each one that a task makes; a rollback unmaps what is
  * left, a commit forgets it. Any thread may unmap, protect or move any part of any of them, so all stand in one table
  * by their addresses, under one lock: the kernel has one for the process's mappings too, and holds it longer.
@@ -47,10 +49,12 @@ struct sti_mapping {
 /* How many there are. */
 extern atomic_size_t sti_mapping_count __attribute__((visibility("hidden")));
 
-/* Whether any could be touched. relaxed: the thread that touches one has its address from the one that made it. */
+/* Whether any could be touched: in part of a process (process.h) none is followed, as the lock may be held for ever.
+ * relaxed: the thread that touches one has its address from the one that made it. */
 static inline bool sti_mapping_any(void)
 {
-    return __builtin_expect(atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) != 0, 0);
+    return __builtin_expect(atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) != 0, 0) &&
+           !sti_process_is_partial();
 }
 
 /* Around all that follows up to the owners. False: there is no memory for what may be noted between the two, which is

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/base/process.h"
+
 /* --- A scope's log. The overrides of the functions that change something (override_thread.c,
  * charge/override_handle.c) note the change in the log of the innermost scope, with what undoes it. A rollback undoes
  * all that is noted, the newest first, before the task's memory goes; a commit drops it; an inner scope that ends Ok
@@ -50,8 +52,10 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
  * thread. */
 static inline bool sti_undo_end(const struct sti_undo_kind *kind, const void *key, void *before)
 {
-    /* relaxed: the thread that closes a handle has it from the one that opened it */
-    if (__builtin_expect(atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0, 1))
+    /* relaxed: the thread that closes a handle has it from the one that opened it. In part of a process (process.h) the
+     * lock may be held for ever */
+    if (__builtin_expect(atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0, 1) ||
+        sti_process_is_partial())
         return false;
     return sti_undo_end_noted(kind, key, before);
 }
