@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of how much memory stays: in debug mode a thread keeps its last 64 heaps that were rolled back, and with
+ * For tests of how much memory stays: in debug mode a thread keeps its last 32 heaps that were rolled back, and with
  * each mimalloc's records, of itself and of its pages: 4 KiB of 64. */
 #ifndef TESTS_QUARANTINE_H
 #define TESTS_QUARANTINE_H
@@ -19,7 +19,7 @@ static inline bool in_debug_mode(void)
 /* What one thread's takes of tasks of this size, in bytes. */
 static inline size_t quarantine_room(size_t of_task)
 {
-    return in_debug_mode() ? 64 * (((size_t)512 << 10) + of_task / 16) : 0;
+    return in_debug_mode() ? 32 * (((size_t)512 << 10) + of_task / 16) : 0;
 }
 
 #endif

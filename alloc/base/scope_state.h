@@ -24,7 +24,7 @@ struct sti_share;
 struct sti_nursery;
 struct stint_report;
 struct sti_thread;
-struct sti_undo;
+struct sti_undo_log;
 
 /* A watch, as the watch thread (interrupt/watch.h) has it on its list. */
 struct sti_watch;
@@ -194,7 +194,7 @@ struct sti_scope {
     size_t heap_count;           /* so many, since it was last looked which are empty */
     struct sti_heap *libc_heaps; /* never destroyed: kept.h */
     struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
-    struct sti_undo *undo; /* the log, the newest first: undo.h; with its lock, but for whether there is anything */
+    struct sti_undo_log *undo;   /* the log: undo.h. NULL: nothing was ever in it */
 
     void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;

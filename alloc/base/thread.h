@@ -66,10 +66,8 @@ struct sti_thread {
     struct sti_scope *scope;       /* innermost */
     uint64_t memory_check;         /* value of used beyond which what the scopes hold must be measured */
     struct sti_nursery *nursery;   /* where young scopes allocate */
-    struct sti_nursery *spare_nursery;
-    struct sti_heap *warm;      /* an empty heap for the next scope */
-    struct sti_heap *warm_libc; /* and one for libc's blocks in it */
-    struct sti_heap *retired;   /* heaps with blocks of tasks that ended Ok, the newest first */
+    struct sti_heap *warm;         /* an empty heap for the next scope */
+    struct sti_heap *retired;      /* heaps with blocks of tasks that ended Ok, the newest first */
     size_t retired_count;
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                         /* the kernel's, of the owner */

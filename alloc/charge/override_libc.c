@@ -10,6 +10,7 @@
 #undef _FORTIFY_SOURCE
 #undef __OPTIMIZE__
 #include <dirent.h>
+#include <errno.h>
 #include <iconv.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -19,7 +20,9 @@
 #include <unistd.h>
 
 #include "alloc/base/module.h"
+#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/rollback/mapping.h"
 #include "allocate.h"
 
 STINT_API char *strdup(const char *string);
@@ -39,6 +42,7 @@ STINT_API char *__realpath_chk(const char *path, char *resolved, size_t size);
 STINT_API char *canonicalize_file_name(const char *path);
 STINT_API char *getcwd(char *buffer, size_t size);
 STINT_API iconv_t iconv_open(const char *to, const char *from);
+STINT_API int putenv(char *string);
 
 extern int __vsnprintf_chk(char *buffer, size_t size, int flag, size_t object, const char *format, va_list arguments);
 
@@ -241,4 +245,19 @@ iconv_t iconv_open(const char *to, const char *from)
     if (thread != NULL)
         thread->scope->keeps--;
     return handle;
+}
+
+/* The environment is the process's, and has the string itself: of one that is the task's it gets a copy. */
+int putenv(char *string)
+{
+    STI_LIBC_FUNCTION(putenv)
+    struct sti_thread *thread = sti_thread_metered;
+    if (STI_LIKELY(thread == NULL) || !sti_task_has(thread, (uintptr_t)string))
+        return plain(string);
+    size_t size = strlen(string) + 1;
+    char *copy = sti_record_charge(size, STI_CALLER()) ? sti_process_lasting_malloc(size) : NULL;
+    if (copy != NULL)
+        return plain(memcpy(copy, string, size));
+    errno = ENOMEM;
+    return -1;
 }

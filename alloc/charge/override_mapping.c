@@ -31,10 +31,18 @@ STINT_API int munmap(void *address, size_t length);
 STINT_API void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...);
 STINT_API int mprotect(void *address, size_t length, int protection);
 STINT_API int pkey_mprotect(void *address, size_t length, int protection, int key);
+STINT_API int madvise(void *address, size_t length, int advice);
+STINT_API int mlock(const void *address, size_t length);
+STINT_API int mlock2(const void *address, size_t length, unsigned flags);
+
+#ifndef MADV_GUARD_INSTALL /* glibc 2.36 has it not yet */
+#define MADV_GUARD_INSTALL 102
+#endif
 
 #define PAGE ((size_t)4096)
 #define LARGEST ((size_t)1 << 62)
-#define HUGE_PAGE_SHIFT 21 /* where nothing else is asked for */
+#define RECORD ((size_t)64) /* what one is charged: with the room that its table has free */
+#define HUGE_PAGE_SHIFT 21  /* where nothing else is asked for */
 
 static struct sti_caller_module backend; /* mimalloc's module; nothing where that is this library's */
 
@@ -81,24 +89,6 @@ static void *fail(int error)
     return MAP_FAILED;
 }
 
-static size_t record_count(void)
-{
-    return atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
-}
-
-/* The task is charged for the records that there are beyond so many. That is no sample point, as no memory that is
- * given back is to be refused: the next one sees it. With the lock of the record; NULL: nobody is. */
-static void charge_records(struct sti_thread *thread, size_t paid)
-{
-    size_t count = record_count();
-    if (thread == NULL || count <= paid)
-        return;
-    uint64_t charge = (count - paid) * sti_meter_rounded(sizeof(struct sti_mapping));
-    thread->used += charge;
-    if (thread->sampling.next != UINT64_MAX) /* a profile that runs is not told of records */
-        thread->sampling.next += charge;
-}
-
 /* --- mmap --------------------------------------------------------------------------------------------------------- */
 
 struct wanted {
@@ -134,9 +124,7 @@ static enum sti_mapping_kind kind_of(const struct wanted *wanted)
 {
     if ((wanted->flags & MAP_TYPE) != MAP_PRIVATE)
         return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_FREE;
-    if ((wanted->protection & PROT_WRITE) != 0)
-        return STI_MAPPING_CHARGED;
-    return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_RESERVED : STI_MAPPING_READ;
+    return (wanted->protection & PROT_WRITE) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_RESERVED;
 }
 
 /* Who may have as much of the rest as he likes has a record of each all the same. */
@@ -144,7 +132,7 @@ static bool charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t
 {
     if (kind == STI_MAPPING_CHARGED)
         return sti_meter_charge_pages(thread, size, caller);
-    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller);
+    return sti_record_charge_to(thread, RECORD, caller);
 }
 
 static bool replaces(int flags)
@@ -152,56 +140,47 @@ static bool replaces(int flags)
     return (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED;
 }
 
-/* In the place of whatever is there: that is still whose it was. What was free is the owner's; NULL: the process's. The
- * thread, of a task, is charged for what is more than one record, unless it is for the pages. */
-static void *map_over(const struct wanted *wanted, struct sti_mapped *owner, struct sti_thread *thread)
+/* In the place of whatever is there, which stays whose it was. Where it has failed, and the system has unmapped
+ * something all the same, nothing there is a task's any more. */
+static void *map_over(const struct wanted *wanted)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
     uintptr_t end = begin + size_of(wanted);
-    if ((owner == NULL && !sti_mapping_any()) || !is_place(begin, end) || !sti_mapping_lock())
+    if (!sti_mapping_any() || !is_place(begin, end))
         return map_plainly(wanted);
-    size_t paid = record_count() + 1;
-    void *made = sti_place_claim(begin, end, owner) ? map_plainly(wanted) : fail(ENOMEM);
+    if (!sti_mapping_lock())
+        return fail(ENOMEM);
+    void *made = map_plainly(wanted);
     int saved_errno = errno;
+    sti_mapping_cut(begin, end);
     if (made != MAP_FAILED)
-        sti_place_fill(begin, end, kind_of(wanted), NULL);
-    else
-        sti_place_give_up(begin, end);
+        sti_mapping_fill(begin, end, kind_of(wanted));
+    else if (sti_mapping_has_hole(begin, end))
+        sti_mapping_forget(begin, end);
     sti_mapping_join(begin, end);
-    if (kind_of(wanted) != STI_MAPPING_CHARGED)
-        charge_records(thread, paid);
     sti_mapping_unlock();
     errno = saved_errno;
     return made;
 }
 
-/* Where other threads know where it is going to be the lock is taken before: whatever they do there, they do it before
- * or after. */
 static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
 {
-    struct sti_mapping *mapping = sti_mapping_new();
-    if (mapping == NULL)
+    if (!sti_mapping_lock())
         return fail(ENOMEM);
-    bool is_known = (wanted->flags & MAP_FIXED_NOREPLACE) != 0 && sti_mapping_lock();
     void *made = map_plainly(wanted);
-    bool is_noted = is_known || (made != MAP_FAILED && sti_mapping_lock());
-    if (is_noted && made != MAP_FAILED)
-        sti_mapping_put(mapping, (uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
-    else
-        sti_mapping_drop(mapping);
-    if (is_noted)
-        sti_mapping_unlock();
+    if (made != MAP_FAILED)
+        sti_mapping_put((uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
+    sti_mapping_unlock();
     return made;
 }
 
-/* A task that protects pages of its heap is charged for the record. False: out of memory. */
-static bool note_protection(uintptr_t begin, uintptr_t end, const void *caller)
+/* A task that tells the kernel something of pages of its heap is charged for the record. False: out of memory. */
+static bool note_protection(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, const void *caller)
 {
     struct sti_thread *thread = asker(caller);
-    if (thread == NULL || !sti_protection_concerns(thread, begin))
+    if (thread == NULL || !sti_task_has(thread, begin))
         return true;
-    return sti_record_charge_to(thread, sizeof(struct sti_mapping), caller) &&
-           sti_protection_note(thread->scope, begin, end);
+    return sti_record_charge_to(thread, RECORD, caller) && sti_protection_note(thread->scope, begin, end, kind);
 }
 
 static bool is_open(int protection)
@@ -214,7 +193,23 @@ static bool note_place(const struct wanted *wanted, const void *caller)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
     bool is_noted = begin % PAGE == 0 && replaces(wanted->flags) && !is_open(wanted->protection);
-    return !is_noted || note_protection(begin, begin + size_of(wanted), caller);
+    return !is_noted || note_protection(begin, begin + size_of(wanted), STI_MAPPING_PROTECTED, caller);
+}
+
+/* Where nothing is it is as new, and where something is everywhere it is put in its place. Between the two nobody could
+ * say later which pages were whose. */
+static void *map_in_place(const struct wanted *wanted, struct sti_mapped *owner)
+{
+    uintptr_t begin = (uintptr_t)wanted->address;
+    uintptr_t end = begin + size_of(wanted);
+    struct wanted anew = *wanted;
+    anew.flags = (wanted->flags & ~MAP_FIXED) | MAP_FIXED_NOREPLACE;
+    void *made = map_anew(&anew, owner);
+    if (made == wanted->address || (made == MAP_FAILED && errno != EEXIST))
+        return made;
+    if (made != MAP_FAILED) /* a kernel that does not know the flag takes the address for a hint */
+        munmap(made, wanted->length);
+    return sti_mapping_has_hole(begin, end) ? fail(EEXIST) : map_over(wanted);
 }
 
 static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted, const void *caller)
@@ -226,7 +221,7 @@ static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted,
     if (!is_kept && (owner == NULL || !note_place(wanted, caller)))
         return fail(ENOMEM);
     if (replaces(wanted->flags))
-        return map_over(wanted, owner, thread);
+        return is_kept ? map_over(wanted) : map_in_place(wanted, owner);
     return is_kept ? map_plainly(wanted) : map_anew(wanted, owner);
 }
 
@@ -238,7 +233,7 @@ STI_INLINE void *map(const struct wanted *wanted, const void *caller)
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
     bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
-    return is_plain ? map_plainly(wanted) : map_over(wanted, NULL, NULL);
+    return is_plain ? map_plainly(wanted) : map_over(wanted);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
@@ -261,26 +256,16 @@ static int unmap_in_record(void *address, size_t length)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + round_up(length, PAGE);
-    if (!sti_mapping_cut(begin, end))
+    if (!is_place(begin, end))
+        return unmap_plainly(address, length);
+    if (!sti_mapping_lock()) /* or a rollback would unmap what others have got there since */
         return refuse(ENOMEM);
     int result = unmap_plainly(address, length);
-    if (result == 0)
+    if (result == 0) {
+        sti_mapping_cut(begin, end);
         sti_mapping_forget(begin, end);
-    else
-        sti_mapping_join(begin, end);
-    return result;
-}
-
-static int unmap_noted(void *address, size_t length, struct sti_thread *thread)
-{
-    if (!is_place((uintptr_t)address, (uintptr_t)address + round_up(length, PAGE)) || !sti_mapping_lock())
-        return unmap_plainly(address, length);
-    size_t paid = record_count();
-    int result = unmap_in_record(address, length);
-    int saved_errno = errno;
-    charge_records(thread, paid);
+    }
     sti_mapping_unlock();
-    errno = saved_errno;
     return result;
 }
 
@@ -290,8 +275,7 @@ int munmap(void *address, size_t length)
         return unmap_plainly(address, length);
     if (STI_UNLIKELY(sti_kept_may_contain(address)))
         sti_kept_forget(address);
-    return STI_UNLIKELY(sti_mapping_any()) ? unmap_noted(address, length, asker(STI_CALLER()))
-                                           : unmap_plainly(address, length);
+    return STI_UNLIKELY(sti_mapping_any()) ? unmap_in_record(address, length) : unmap_plainly(address, length);
 }
 
 /* --- mprotect ----------------------------------------------------------------------------------------------------- */
@@ -302,11 +286,11 @@ static size_t reserved_in(uintptr_t begin, uintptr_t end)
     size_t reserved = 0;
     if (!sti_mapping_any() || !sti_mapping_lock())
         return 0;
-    const struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        uintptr_t first = mapping->begin > begin ? mapping->begin : begin;
-        uintptr_t last = mapping->end < end ? mapping->end : end;
-        reserved += sti_mapping_may_count(mapping->kind) ? last - first : 0;
+    const struct sti_mapping *mapping;
+    for (uintptr_t at = end; at > begin && (mapping = sti_mapping_last(begin, at)) != NULL;) {
+        uintptr_t last = mapping->end < at ? mapping->end : at;
+        at = mapping->begin > begin ? mapping->begin : begin;
+        reserved += mapping->kind == STI_MAPPING_RESERVED ? last - at : 0;
     }
     sti_mapping_unlock();
     return reserved;
@@ -316,16 +300,16 @@ static size_t reserved_in(uintptr_t begin, uintptr_t end)
 static bool take_into_use(uintptr_t begin, uintptr_t end)
 {
     if (!sti_mapping_lock())
-        return true;
-    bool is_cut = sti_mapping_cut(begin, end);
-    struct sti_mapping *mapping = is_cut ? sti_mapping_first(begin, end) : NULL;
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        if (sti_mapping_may_count(mapping->kind))
+        return false;
+    sti_mapping_cut(begin, end);
+    struct sti_mapping *mapping;
+    for (uintptr_t at = end; (mapping = sti_mapping_last(begin, at)) != NULL; at = mapping->begin) {
+        if (mapping->kind == STI_MAPPING_RESERVED)
             sti_mapping_set_kind(mapping, STI_MAPPING_CHARGED);
     }
     sti_mapping_join(begin, end);
     sti_mapping_unlock();
-    return is_cut;
+    return true;
 }
 
 /* A page of a module's data that is forbidden must not be scanned for roots. Nothing is cut before it has been charged.
@@ -343,7 +327,8 @@ static int protect(void *address, size_t length, int protection, int key, const 
     struct sti_thread *thread = reserved > 0 ? asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
-    if ((reserved > 0 && !take_into_use(begin, end)) || (!opens && !note_protection(begin, end, caller)))
+    if ((reserved > 0 && !take_into_use(begin, end)) ||
+        (!opens && !note_protection(begin, end, STI_MAPPING_PROTECTED, caller)))
         return refuse(ENOMEM);
     int result = sti_protect_plainly(address, length, protection, key);
     if (result == 0 && opens && sti_mapping_any())
@@ -361,152 +346,124 @@ int pkey_mprotect(void *address, size_t length, int protection, int key)
     return protect(address, length, protection, key, STI_CALLER());
 }
 
-/* --- mremap -------------------------------------------------------------------------------------------------------
- *
- * One mapping is moved at a time. From Linux 6.17 on a call may move several, with holes between them, and fail at any;
- * where tasks have something to do with such a one it is refused with EFAULT, as by an older kernel. */
+/* --- madvise and mlock: what stays on pages of a heap. What only a hint of their use is stays on them, too.
+ * -------- */
+
+static bool note_advice(const void *address, size_t length, const void *caller)
+{
+    uintptr_t begin = (uintptr_t)address & ~(PAGE - 1);
+    uintptr_t end = round_up((uintptr_t)address + length, PAGE);
+    return STI_LIKELY(sti_thread_metered == NULL) || !is_place(begin, end) ||
+           note_protection(begin, end, STI_MAPPING_ADVISED, caller);
+}
+
+int madvise(void *address, size_t length, int advice)
+{
+    STI_LIBC_FUNCTION(madvise)
+    bool stays =
+        advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == MADV_DONTDUMP || advice == MADV_GUARD_INSTALL;
+    return stays && !note_advice(address, length, STI_CALLER()) ? refuse(ENOMEM) : plain(address, length, advice);
+}
+
+int mlock(const void *address, size_t length)
+{
+    STI_LIBC_FUNCTION(mlock)
+    return note_advice(address, length, STI_CALLER()) ? plain(address, length) : refuse(ENOMEM);
+}
+
+int mlock2(const void *address, size_t length, unsigned flags)
+{
+    STI_LIBC_FUNCTION(mlock2)
+    return note_advice(address, length, STI_CALLER()) ? plain(address, length, flags) : refuse(ENOMEM);
+}
+
+/* --- mremap: pages of a task's are grown, shrunk and moved by the system's choice. A place of the caller's choice, or
+ * the same pages mapped twice, are refused in a task, and to others where tasks have something there.
+ * --------------- */
 
 struct move {
     uintptr_t begin;
-    uintptr_t end; /* of the old pages */
-    size_t new_size;
+    uintptr_t end; /* of the old pages, */
+    uintptr_t new_end;
+    size_t old_length;
+    size_t new_length;
     int flags;
-    uintptr_t to; /* where it has a place */
-    bool stays;   /* what was there */
-    /* What there will be, and whose: the kind and the owner of the old pages, or of the same pages mapped once more.
-     * NULL: the process's. */
-    enum sti_mapping_kind kind;
-    struct sti_mapped *owner;
+    void *to; /* where it has a place */
 };
 
-static void *move_plainly(const struct move *move, size_t old_length, size_t new_length)
+static void *move_plainly(const struct move *move)
 {
     STI_LIBC_FUNCTION(mremap)
-    return plain((void *)move->begin, old_length, new_length, move->flags, (void *)move->to);
+    return plain((void *)move->begin, move->old_length, move->new_length, move->flags, move->to);
 }
 
-static bool has_place(const struct move *move)
+/* One mapping at a time, as every kernel. With the lock. */
+static void *grow_in_record(const struct move *move)
 {
-    return (move->flags & MREMAP_FIXED) != 0;
-}
-
-/* It stays where it is, and the system unmaps what lies behind the new end. */
-static bool only_shrinks(const struct move *move)
-{
-    return !has_place(move) && !move->stays && move->new_size <= move->end - move->begin;
-}
-
-/* False: it is not one mapping. Those that the record knows, and the process's, are. */
-static bool find_owner(struct move *move)
-{
-    uintptr_t end = move->end - move->begin < move->new_size ? move->end : move->begin + move->new_size;
-    const struct sti_mapping *mapping = sti_mapping_first(move->begin, end);
+    struct sti_mapping *mapping = sti_mapping_last(move->begin, move->end);
     if (mapping == NULL)
-        return !has_place(move) || !sti_place_has_hole(move->begin, end);
-    move->kind = mapping->kind;
-    move->owner = mapping->owner;
-    return mapping->begin <= move->begin && mapping->end >= end && mapping->kind != STI_MAPPING_PROTECTED;
-}
-
-/* The lock is held until it has been done. */
-static bool cut(const struct move *move)
-{
-    return sti_mapping_cut(move->begin, move->end) && sti_mapping_cut(move->begin, move->begin + move->new_size) &&
-           (!has_place(move) || sti_place_claim(move->to, move->to + move->new_size, move->owner));
-}
-
-/* It has been done. */
-static void follow(const struct move *move, uintptr_t made, struct sti_mapping *spare)
-{
-    uintptr_t end = made + move->new_size;
-    bool is_moved = made != move->begin;
-    if (!move->stays)
-        sti_mapping_forget(is_moved ? move->begin : end, move->end);
-    if (only_shrinks(move))
-        return;
-    if (move->owner == NULL)
-        sti_mapping_forget(made, end);
-    else if (has_place(move))
-        sti_place_fill(made, end, move->kind, move->owner);
-    else if (is_moved)
-        sti_mapping_put(spare, made, end, move->kind, move->owner);
-    else if (end > move->end)
-        sti_mapping_grow(sti_mapping_first(made, end), end);
-}
-
-/* It has failed. Where it has been made in part, as the kernel has one of the record's in several, what has not arrived
- * is left to the process. */
-static void follow_failed(const struct move *move)
-{
-    bool is_whole = move->begin == move->end || !sti_place_has_hole(move->begin, move->end);
-    sti_place_give_up(move->begin, move->end);
-    if (!has_place(move))
-        return;
-    if (!is_whole && move->owner != NULL)
-        sti_place_fill(move->to, move->to + move->new_size, move->kind, move->owner);
-    else
-        sti_place_give_up(move->to, move->to + move->new_size);
-}
-
-/* With the lock. */
-static void *move_in_record(struct move *move, size_t old_length, size_t new_length)
-{
-    if (move->begin != move->end && !only_shrinks(move) && !find_owner(move))
+        return move_plainly(move);
+    if (mapping->begin > move->begin || mapping->end < move->end || sti_mapping_is_of_heap(mapping->kind))
         return fail(EFAULT);
-    bool puts = move->owner != NULL && !has_place(move) && !only_shrinks(move);
-    struct sti_mapping *spare = puts ? sti_mapping_new() : NULL;
-    bool is_ready = (!puts || spare != NULL) && cut(move);
-    void *made = is_ready ? move_plainly(move, old_length, new_length) : fail(ENOMEM);
-    int saved_errno = errno;
-    if (made != MAP_FAILED)
-        follow(move, (uintptr_t)made, spare);
-    else if (is_ready)
-        follow_failed(move);
-    if (made == MAP_FAILED || (uintptr_t)made == move->begin)
-        sti_mapping_drop(spare);
-    sti_mapping_join(move->begin, move->end);
-    if (has_place(move))
-        sti_mapping_join(move->to, move->to + move->new_size);
-    errno = saved_errno;
+    uintptr_t made = (uintptr_t)move_plainly(move);
+    enum sti_mapping_kind kind = mapping->kind;
+    struct sti_mapped *owner = mapping->owner;
+    if (made == move->begin) {
+        sti_mapping_put_behind(move->end, move->new_end);
+    } else if (made != (uintptr_t)MAP_FAILED) {
+        sti_mapping_cut(move->begin, move->end);
+        sti_mapping_forget(move->begin, move->end);
+        sti_mapping_put(made, made + (move->new_end - move->begin), kind, owner);
+    }
+    return (void *)made;
+}
+
+/* The system unmaps what lies behind the new end. With the lock. */
+static void *shrink_in_record(const struct move *move)
+{
+    void *made = move_plainly(move);
+    if (made != MAP_FAILED) {
+        sti_mapping_cut(move->new_end, move->end);
+        sti_mapping_forget(move->new_end, move->end);
+    }
     return made;
 }
 
-/* paid: for so many records the thread, of a task, has been charged. */
-static void *move_noted(struct move *move, size_t old_length, size_t new_length, struct sti_thread *thread, size_t paid)
+static void *move_in_record(const struct move *move)
 {
     if (!sti_mapping_lock())
         return fail(ENOMEM);
-    paid += record_count();
-    void *made = move_in_record(move, old_length, new_length);
-    charge_records(thread, paid);
+    void *made = move->new_end > move->end ? grow_in_record(move) : shrink_in_record(move);
     sti_mapping_unlock();
     return made;
 }
 
-/* Bytes that are to be charged for it: pages. Those that are added count if the last one does. */
+/* Bytes that are to be charged for it: those that are added count if the last page does. */
 static size_t growth(const struct move *move)
 {
-    size_t size = move->end - move->begin;
-    size_t grown = move->stays ? size : move->new_size > size ? move->new_size - size : 0;
-    if (size == 0 || grown == 0 || !sti_mapping_lock())
+    if (move->new_end <= move->end || !sti_mapping_lock())
         return 0;
-    const struct sti_mapping *mapping = sti_mapping_first(move->end - PAGE, move->end);
+    const struct sti_mapping *mapping = sti_mapping_last(move->end - PAGE, move->end);
     bool counts = mapping != NULL && mapping->kind == STI_MAPPING_CHARGED;
     sti_mapping_unlock();
-    return counts ? grown : 0;
+    return counts ? move->new_end - move->end : 0;
 }
 
-static void *move_in_task(struct move *move, size_t old_length, size_t new_length, struct sti_thread *thread,
-                          const void *caller)
+static bool is_recorded(uintptr_t begin, uintptr_t end)
 {
-    bool is_kept = sti_meter_is_kept_block(thread, caller);
-    size_t grown = growth(move);
-    bool is_charged = grown > 0 ? sti_meter_charge_pages(thread, grown, caller)
-                                : !move->stays || sti_record_charge_to(thread, sizeof(struct sti_mapping), caller);
-    if (!is_charged || (move->begin == move->end && !is_kept && (move->owner = sti_mapped_of(thread->scope)) == NULL))
-        return fail(ENOMEM);
-    return move_noted(move, old_length, new_length, thread,
-                      grown > 0 ? grown / sizeof(struct sti_mapping) : move->stays);
+    if (!sti_mapping_lock())
+        return true;
+    bool is = sti_mapping_last(begin, end) != NULL;
+    sti_mapping_unlock();
+    return is;
+}
+
+static void *move_specially(const struct move *move, const struct sti_thread *thread)
+{
+    uintptr_t to = (move->flags & MREMAP_FIXED) != 0 ? (uintptr_t)move->to : move->begin;
+    bool is_refused =
+        thread != NULL || is_recorded(move->begin, move->end) || is_recorded(to, to + (move->new_end - move->begin));
+    return is_refused ? fail(ENOTSUP) : move_plainly(move);
 }
 
 void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...)
@@ -515,24 +472,27 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
     struct move move = {
         .begin = begin,
         .end = begin + round_up(old_length, PAGE),
-        .new_size = round_up(new_length, PAGE),
+        .new_end = begin + round_up(new_length, PAGE),
+        .old_length = old_length,
+        .new_length = new_length,
         .flags = flags,
-        .stays = old_length == 0 || (flags & MREMAP_DONTUNMAP) != 0,
     };
-    if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0) {
+    bool is_special = old_length == 0 || (flags & ~MREMAP_MAYMOVE) != 0;
+    if ((flags & ~MREMAP_MAYMOVE) != 0) {
         va_list arguments;
         va_start(arguments, flags);
-        move.to = (uintptr_t)va_arg(arguments, void *);
+        move.to = va_arg(arguments, void *);
         va_end(arguments);
     }
     struct sti_thread *thread = asker(STI_CALLER());
-    bool is_copied = old_length == 0 && thread != NULL;
-    bool is_valid = is_place(begin, begin + move.new_size) && move.end >= begin &&
-                    (!has_place(&move) || is_place(move.to, move.to + move.new_size));
-    if ((STI_LIKELY(!sti_mapping_any()) && !is_copied) || !is_valid)
-        return move_plainly(&move, old_length, new_length);
-    return thread != NULL ? move_in_task(&move, old_length, new_length, thread, STI_CALLER())
-                          : move_noted(&move, old_length, new_length, NULL, 0);
+    bool is_valid = is_place(begin, move.new_end) && move.end >= begin;
+    if ((STI_LIKELY(!sti_mapping_any()) && !(is_special && thread != NULL)) || !is_valid)
+        return move_plainly(&move);
+    if (is_special)
+        return move_specially(&move, thread);
+    size_t grown = thread != NULL ? growth(&move) : 0;
+    bool is_charged = grown == 0 || sti_meter_charge_pages(thread, grown, STI_CALLER());
+    return is_charged ? move_in_record(&move) : fail(ENOMEM);
 }
 
 void sti_override_mapping_start(void)

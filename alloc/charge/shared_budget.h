@@ -24,7 +24,7 @@
 #include "alloc/interrupt/interrupt.h"
 
 struct sti_group;
-struct sti_undo;
+struct sti_undo_log;
 
 /* Its thread only, until the task's thread has it in the mail: scope/share.c. */
 struct sti_share {
@@ -57,7 +57,7 @@ struct sti_group {
 
     atomic_uint references; /* the scope's and one of each share on the list */
     _Atomic(struct sti_share *) shares;
-    struct sti_undo *undo; /* what stolen subtasks which have ended left to do: rollback/undo.h */
+    struct sti_undo_log *undo; /* what stolen subtasks which have ended left to do: rollback/undo.h */
     struct sti_shared_interrupt interrupt;
 
     /* What shared_budget.c explains. */

@@ -403,7 +403,7 @@ static void take_holders(struct stint_report *report, const struct sti_scope *sc
 void sti_report_take_heap(struct stint_report *report, const struct sti_scope *scope)
 {
     uint64_t begin = sti_clock_now();
-    struct sti_heap *singles = sti_nursery_list_inwards(scope->thread, scope);
+    struct sti_heap *singles = sti_nursery_list(scope->thread, scope);
     report->heap.is_taken = true;
     add_singles(&report->heap, singles);
     add_heaps(&report->heap, scope);

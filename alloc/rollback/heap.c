@@ -78,8 +78,7 @@ struct sti_backend_size sti_heap_size(const struct sti_heap *heap)
 
 bool sti_heap_is_empty(const struct sti_heap *heap)
 {
-    return heap->found_empty ||
-           (heap->backend != NULL && sti_heap_size(heap).blocks == 0 && !sti_heap_has_given_up(heap));
+    return heap->backend != NULL && sti_heap_size(heap).blocks == 0 && !sti_heap_has_given_up(heap);
 }
 
 bool sti_heap_renew(struct sti_heap *heap)
@@ -130,7 +129,6 @@ static struct sti_heap *begin(struct sti_heap *heap)
     if (heap == NULL)
         return NULL;
     heap->next = NULL;
-    heap->found_empty = false;
     heap->wiped = false;
     if (__builtin_expect(has_ended, 0)) /* and the thread's part with it, as it was made */
         sti_process_begin_heap(heap->backend, heap->is_nursery);
@@ -202,25 +200,6 @@ size_t sti_heap_held(const struct sti_scope *scope)
     bool is_simple =
         ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->heaps | (uintptr_t)scope->mapped) == (uintptr_t)NULL;
     return is_simple ? scope->young.held : held_in_heaps(scope);
-}
-
-/* One look tells what a heap holds and whether it is empty, where all of its pages are its thread's own and the task
- * has memory nowhere else. */
-static __attribute__((noinline)) size_t held_by_one(const struct sti_scope *scope)
-{
-    struct sti_heap *heap = scope->heap;
-    bool has_others =
-        ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)scope->share) != (uintptr_t)NULL;
-    if (has_others || scope->heaps != heap || heap->next != NULL || sti_heap_has_given_up(heap))
-        return sti_heap_held(scope);
-    struct sti_backend_size own = sti_backend_theap_size(heap->theap);
-    heap->found_empty = own.blocks == 0;
-    return scope->young.held + own.held;
-}
-
-size_t sti_heap_held_at_end(const struct sti_scope *scope)
-{
-    return scope->heap != NULL ? held_by_one(scope) : sti_heap_held(scope);
 }
 
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)
@@ -441,7 +420,6 @@ void sti_heap_give_back(struct sti_thread *thread)
     sti_nursery_give_back(thread);
     sti_retired_give_back(thread);
     give_warm_back(thread);
-    sti_libc_heap_give_back(thread);
 }
 
 void sti_heap_end_thread(struct sti_thread *thread)
@@ -449,7 +427,6 @@ void sti_heap_end_thread(struct sti_thread *thread)
     sti_quarantine_end_thread(thread);
     sti_nursery_end_thread(thread);
     give_warm_back(thread);
-    sti_libc_heap_give_back(thread);
     sti_retired_end_thread(thread);
 }
 

@@ -32,13 +32,12 @@ struct sti_heap {
     bool is_nursery;               /* it was made for one: backend.h */
     bool may_give_up;              /* mimalloc, pages of it while its thread lives: heap.c */
     bool lasts;                    /* mimalloc has given up a page of it, ever: it is not destroyed (retired.h) */
-    bool found_empty;              /* at the end of its scope: it need not be looked at once more */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h */
-    bool is_opaque;                /* there is nothing in them that could point anywhere */
-    size_t reach;                  /* a pointer further into one is none; 0: there is no such end */
+    size_t reach;                  /* a pointer further into one is none, and nothing in it could point anywhere; 0: it
+                                      is like any other */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
     char task[STI_HEAP_TASK_NAME]; /* that it was rolled back with; in debug mode only */
     struct sti_heap_map map;       /* for the scan of roots */
@@ -62,9 +61,6 @@ struct sti_heap *sti_heap_own(const struct sti_scope *scope);
  * have left to it the pages, as nobody else can have those; of young blocks what was allocated, be it freed. Never too
  * few. */
 size_t sti_heap_held(const struct sti_scope *scope);
-
-/* The same when nothing is allocated any more: what has been seen of its own heap does for its commit or rollback. */
-size_t sti_heap_held_at_end(const struct sti_scope *scope);
 
 /* What the last scan of roots found in it. */
 static inline size_t sti_heap_kept(const struct sti_heap *heap)

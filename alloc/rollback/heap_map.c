@@ -60,6 +60,15 @@ static int by_address(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
+/* libc's sort may allocate: for nobody, and at no sample point, as this may be in the midst of one. */
+static void sort(struct sti_heap_area *areas, size_t count)
+{
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL;
+    qsort(areas, count, sizeof *areas, by_address);
+    sti_thread_counted = counted;
+}
+
 /* Blocks that others free between the two lists make the second one shorter. */
 bool sti_heap_map_make(struct sti_heap *heap)
 {
@@ -71,7 +80,7 @@ bool sti_heap_map_make(struct sti_heap *heap)
     if (map->areas == NULL)
         return false;
     list_areas(heap);
-    qsort(map->areas, map->count, sizeof *map->areas, by_address);
+    sort(map->areas, map->count);
     map->begin = map->count > 0 ? map->areas[0].begin : 0;
     map->end = map->count > 0 ? map->areas[map->count - 1].end : 0;
     return true;
@@ -116,16 +125,24 @@ static void set_bit(uint64_t *bits, size_t bit)
 
 struct marking {
     struct sti_heap_map *map;
-    const struct sti_heap_area *area; /* of the last block: the next one most often lies there too */
+    const struct sti_heap_area *area; /* of the last block: the next one most often lies there too, */
+    uintptr_t at;                     /* not far behind it */
+    size_t bit;
 };
 
 static bool mark_block(void *block, uintptr_t page, void *argument)
 {
     struct marking *marking = argument;
-    if (marking->area == NULL || marking->area->begin != page)
+    if (marking->area == NULL || marking->area->begin != page || marking->at > (uintptr_t)block) {
         marking->area = area_around(marking->map, page);
-    if (marking->area != NULL)
-        set_bit(marking->map->live, index_of(marking->area, (uintptr_t)block));
+        marking->at = page;
+        marking->bit = marking->area != NULL ? marking->area->first : 0;
+    }
+    if (marking->area == NULL)
+        return true;
+    for (; marking->at < (uintptr_t)block; marking->at += marking->area->block_size) /* quicker than a division */
+        marking->bit++;
+    set_bit(marking->map->live, marking->bit);
     return true;
 }
 
@@ -143,6 +160,11 @@ static bool find_live(struct sti_heap *heap)
     else
         memset(map->live, 0xff, words * sizeof *map->live);
     return true;
+}
+
+bool sti_heap_map_make_whole(struct sti_heap *heap)
+{
+    return sti_heap_map_make(heap) && find_live(heap);
 }
 
 enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, struct sti_heap_block *block)
@@ -187,70 +209,4 @@ void sti_heap_map_drop(struct sti_heap_map *map)
     sti_process_free(map->areas);
     sti_process_free(map->live);
     *map = (struct sti_heap_map){ .areas = NULL };
-}
-
-/* --- Which of a list of addresses are blocks that live in a heap. --- */
-
-static int by_value(const void *left, const void *right)
-{
-    uintptr_t a = *(const uintptr_t *)left;
-    uintptr_t b = *(const uintptr_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* libc's sort may allocate: for nobody, and at no sample point, as this may be in the midst of one. */
-static void sort(uintptr_t *addresses, size_t count)
-{
-    struct sti_thread *counted = sti_thread_counted;
-    sti_thread_counted = NULL;
-    qsort(addresses, count, sizeof *addresses, by_value);
-    sti_thread_counted = counted;
-}
-
-static bool mark_listed(void *block, uintptr_t page, void *argument)
-{
-    (void)page;
-    struct sti_heap_part *part = argument;
-    uintptr_t address = (uintptr_t)block;
-    if (address < part->addresses[0] || address > (part->addresses[part->count - 1] | STI_HEAP_LIVES))
-        return true;
-    size_t low = 0;
-    size_t high = part->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((part->addresses[middle] & ~STI_HEAP_LIVES) < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < part->count && part->addresses[low] == address) {
-        part->addresses[low] |= STI_HEAP_LIVES;
-        part->live++;
-    }
-    return true;
-}
-
-struct sti_heap_part sti_heap_part_mark(sti_backend_theap *theap, void **list, size_t count)
-{
-    struct sti_heap_part part = { .addresses = (uintptr_t *)(void *)list, .count = count };
-    if (count == 0)
-        return part;
-    sort(part.addresses, count);
-    sti_backend_theap_blocks(theap, mark_listed, &part);
-    return part;
-}
-
-void sti_heap_part_unmark(const struct sti_heap_part *part, void *const *list, size_t count)
-{
-    uintptr_t *others = count > 0 && part->live > 0 ? sti_process_malloc(count * sizeof *others) : NULL;
-    if (others == NULL)
-        return;
-    memcpy(others, list, count * sizeof *others);
-    sort(others, count);
-    for (size_t i = 0; i < part->count; i++) {
-        uintptr_t address = part->addresses[i] & ~STI_HEAP_LIVES;
-        if (address != part->addresses[i] && bsearch(&address, others, count, sizeof *others, by_value) != NULL)
-            part->addresses[i] = address;
-    }
-    sti_process_free(others);
 }

@@ -31,6 +31,9 @@ struct sti_heap;
 /* Make the heap's map, with no mark; all bytes of it are 0 before. False: out of memory, and there is no map. */
 bool sti_heap_map_make(struct sti_heap *heap);
 
+/* The same, and it is known what lives. */
+bool sti_heap_map_make_whole(struct sti_heap *heap);
+
 /* Does the address lie in an area of the heap, which has a map? */
 bool sti_heap_map_covers(const struct sti_heap *heap, uintptr_t address);
 
@@ -57,21 +60,5 @@ typedef void sti_heap_block_fn(uintptr_t block, size_t size, bool is_marked, voi
 void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *arg);
 
 void sti_heap_map_drop(struct sti_heap_map *map);
-
-/* --- Which of a list of addresses are blocks that live in a heap. Thread of the heap. --- */
-
-#define STI_HEAP_LIVES ((uintptr_t)1) /* in a listed address, whose lowest bits are 0 */
-
-struct sti_heap_part {
-    uintptr_t *addresses; /* sorted */
-    size_t count;
-    size_t live;
-};
-
-/* Sort the list, and mark what lives, each block once. */
-struct sti_heap_part sti_heap_part_mark(sti_backend_theap *theap, void **list, size_t count);
-
-/* Those that are on this list as well are not marked any more; without memory they stay so. */
-void sti_heap_part_unmark(const struct sti_heap_part *part, void *const *list, size_t count);
 
 #endif

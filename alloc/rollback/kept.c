@@ -92,6 +92,8 @@ static struct watched *take_out(uintptr_t block)
 
 void sti_kept_forget(const void *block)
 {
+    if (sti_process_is_partial()) /* the lock may be held for ever */
+        return;
     sti_plain_mutex_lock(&lock);
     struct watched *entry = take_out((uintptr_t)block);
     sti_plain_mutex_unlock(&lock);
@@ -182,10 +184,8 @@ static sti_backend_theap *heap_of(struct sti_thread *thread)
     if (sti_thread_metered == NULL)
         return NULL;
     struct sti_scope *scope = thread->scope;
-    if (__builtin_expect(scope->libc_heaps == NULL, 0)) {
-        scope->libc_heaps = thread->warm_libc != NULL ? thread->warm_libc : sti_heap_take(thread);
-        thread->warm_libc = NULL;
-    }
+    if (__builtin_expect(scope->libc_heaps == NULL, 0))
+        scope->libc_heaps = sti_heap_take(thread);
     return scope->libc_heaps != NULL ? scope->libc_heaps->theap : NULL;
 }
 
@@ -223,14 +223,8 @@ void sti_libc_heap_collect(const struct sti_scope *scope)
 
 void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struct sti_scope *outer)
 {
-    struct sti_heap *heap = scope->libc_heaps;
-    if (heap == NULL)
-        return;
+    struct sti_heap *heap = sti_heap_drop_empty(thread, scope->libc_heaps);
     scope->libc_heaps = NULL;
-    if (heap->next == NULL && thread->warm_libc == NULL && sti_heap_is_empty(heap)) {
-        thread->warm_libc = heap;
-        return;
-    }
     if (outer == NULL) {
         /* libc often frees in one task what it has made in the last: heaps wait for that with few pages. */
         for (const struct sti_heap *each = heap; each != NULL; each = each->next)
@@ -238,7 +232,6 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
         sti_heap_commit(thread, heap);
         return;
     }
-    heap = sti_heap_drop_empty(thread, heap);
     while (heap != NULL) {
         struct sti_heap *next = heap->next;
         heap->next = outer->libc_heaps;
@@ -247,20 +240,13 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
     }
 }
 
-void sti_libc_heap_give_back(struct sti_thread *thread)
-{
-    struct sti_heap *heap = thread->warm_libc;
-    thread->warm_libc = NULL;
-    if (heap != NULL)
-        sti_heap_end(heap);
-}
-
 /* --- The quarantine. Thread of the heaps, but for the handler of faults: it reads what may be changed meanwhile
  * by others, so that is never freed, and at worst it names nobody. */
 
-#define MAX_HEAPS 64
-#define MAX_STRETCHES 256         /* of pages side by side, of a heap; what lies beyond is left accessible */
-#define MAX_STRETCHES_OF_ALL 8192 /* of all threads: each may take two of the process's mappings, of 65530 */
+/* Of a thread; and stretches of pages side by side, of a heap: what lies beyond is left accessible, as each may take
+ * two of the process's mappings, of 65530. */
+#define MAX_HEAPS 32
+#define MAX_STRETCHES 16
 #define PAGE ((uintptr_t)4096)
 
 struct stretch {
@@ -281,8 +267,6 @@ struct sti_quarantine {
     bool ended;    /* the thread is about to be, */
     int owner;     /* which has this id: the next one with its record takes the quarantine, too */
 };
-
-static atomic_uint closed_off; /* stretches, of all threads */
 
 extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *module);
 extern void *__dso_handle;
@@ -338,16 +322,6 @@ static void hear_faults(void)
 
 /* --- In and out --------------------------------------------------------------------------------------------------- */
 
-static bool have_another_stretch(unsigned count)
-{
-    if (count == MAX_STRETCHES)
-        return false;
-    if (atomic_fetch_add_explicit(&closed_off, 1, memory_order_relaxed) < MAX_STRETCHES_OF_ALL)
-        return true;
-    atomic_fetch_sub_explicit(&closed_off, 1, memory_order_relaxed);
-    return false;
-}
-
 /* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back
  * to the system, also where there is no room to list it: a page is as large as a huge page of the system's may have
  * made it. */
@@ -362,7 +336,7 @@ static void note_page(const struct sti_backend_area *area, void *argument)
         madvise((void *)contents, last - contents, MADV_DONTNEED);
     if (count > 0 && atomic_load_explicit(&entry->stretches[count - 1].end, memory_order_relaxed) == first) {
         atomic_store_explicit(&entry->stretches[count - 1].end, last, memory_order_relaxed);
-    } else if (have_another_stretch(count)) {
+    } else if (count < MAX_STRETCHES) {
         atomic_store_explicit(&entry->stretches[count].begin, first, memory_order_relaxed);
         atomic_store_explicit(&entry->stretches[count].end, last, memory_order_relaxed);
         atomic_store_explicit(&entry->count, count + 1, memory_order_release);
@@ -389,8 +363,6 @@ static void close_off(struct entry *entry)
 static void open_up(struct entry *entry)
 {
     protect(entry, PROT_READ | PROT_WRITE);
-    atomic_fetch_sub_explicit(&closed_off, atomic_load_explicit(&entry->count, memory_order_relaxed),
-                              memory_order_relaxed);
     atomic_store_explicit(&entry->count, 0, memory_order_relaxed);
 }
 
@@ -401,16 +373,6 @@ static void let_out(struct entry *entry)
     open_up(entry);
     sti_heap_end(entry->heap);
     entry->heap = NULL;
-}
-
-/* Where all threads together have about as many as may be, the thread's older heaps go before their time. */
-static void make_room(struct sti_quarantine *quarantine)
-{
-    for (unsigned i = 0; i < MAX_HEAPS; i++) {
-        if (atomic_load_explicit(&closed_off, memory_order_relaxed) <= MAX_STRETCHES_OF_ALL - MAX_STRETCHES)
-            return;
-        let_out(&quarantine->entries[(quarantine->next + i) % MAX_HEAPS]);
-    }
 }
 
 static void end_thread(void *argument)
@@ -470,7 +432,6 @@ bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap)
     struct entry *entry = &quarantine->entries[quarantine->next];
     quarantine->next = (quarantine->next + 1) % MAX_HEAPS;
     let_out(entry);
-    make_room(quarantine);
     entry->heap = heap;
     memcpy(entry->task, heap->task, sizeof entry->task);
     close_off(entry);

@@ -60,9 +60,6 @@ void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t 
 size_t sti_libc_heap_held(const struct sti_scope *scope);
 void sti_libc_heap_collect(const struct sti_scope *scope);
 
-/* Let go of what the thread keeps for its next scopes. */
-void sti_libc_heap_give_back(struct sti_thread *thread);
-
 /* The scope ends. What is left counts for the scope around it; NULL: for nobody. */
 void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struct sti_scope *outer);
 

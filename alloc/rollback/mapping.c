@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,31 +19,47 @@
 #include "heap.h"
 #include "nursery.h"
 
-/* With the lock, but for held, which its thread reads at any time. */
+#ifndef MADV_GUARD_REMOVE /* glibc 2.36 has it not yet */
+#define MADV_GUARD_REMOVE 103
+#endif
+
+/* With the lock, but for held, which its thread reads at any time. That of a scope that never ends, as its thread has
+ * left it otherwise, stays. */
 struct sti_mapped {
-    struct sti_mapping *first; /* the newest */
-    atomic_size_t held;        /* bytes that count */
-    uint64_t number;           /* the older, the smaller */
-    const struct sti_thread *thread;
-    struct sti_mapped *next; /* of all */
-    struct sti_mapped **link;
+    atomic_size_t held; /* bytes that count */
 };
 
+/* From the highest addresses to the lowest, as the system gives them out: so a new one mostly comes to the end. They
+ * never overlap. */
+static struct sti_mapping *table;
+static size_t capacity;
 atomic_size_t sti_mapping_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
-static struct sti_mapping *root;
-static struct sti_mapped *all;
-static uint64_t last_number;
 static _Thread_local bool inside;
 
-/* With the lock: nobody else changes it. */
-static void add(atomic_size_t *number, size_t more)
+#define MAX_NEW 4 /* a cut makes two, and a new one cuts two */
+
+static size_t count_all(void)
 {
-    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + more, memory_order_relaxed);
+    return atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
 }
 
-bool sti_mapping_lock(void)
+static bool has_room(void)
+{
+    if (count_all() + MAX_NEW <= capacity)
+        return true;
+    size_t larger = 2 * capacity + MAX_NEW;
+    struct sti_mapping *grown = sti_process_lasting_realloc(table, larger * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    table = grown;
+    capacity = larger;
+    return true;
+}
+
+/* For those who put nothing in. */
+static bool lock_table(void)
 {
     if (inside)
         return false;
@@ -52,6 +69,16 @@ bool sti_mapping_lock(void)
     return true;
 }
 
+bool sti_mapping_lock(void)
+{
+    if (!lock_table())
+        return false;
+    bool has = has_room();
+    if (!has)
+        sti_mapping_unlock();
+    return has;
+}
+
 void sti_mapping_unlock(void)
 {
     sti_plain_mutex_unlock(&lock);
@@ -59,300 +86,139 @@ void sti_mapping_unlock(void)
     inside = false;
 }
 
-/* --- The tree: a treap (Seidel and Aragon, "Randomized search trees", 1996). Its stretches never overlap. --- */
+/* --- The table --- */
 
-static uint64_t priority(const struct sti_mapping *mapping)
+/* Of the first that begins below the address. */
+static size_t index_below(uintptr_t address)
 {
-    return (uint64_t)(uintptr_t)mapping * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* The place of the first on the way to this address that is no more important. */
-static struct sti_mapping **place_for(uintptr_t begin, uint64_t importance)
-{
-    struct sti_mapping **place = &root;
-    while (*place != NULL && priority(*place) > importance)
-        place = begin < (*place)->begin ? &(*place)->left : &(*place)->right;
-    return place;
-}
-
-static void insert(struct sti_mapping *mapping)
-{
-    struct sti_mapping **place = place_for(mapping->begin, priority(mapping));
-    struct sti_mapping *below = *place;
-    struct sti_mapping **left = &mapping->left;
-    struct sti_mapping **right = &mapping->right;
-    *place = mapping;
-    while (below != NULL) {
-        if (below->begin < mapping->begin) {
-            *left = below;
-            left = &below->right;
-            below = below->right;
-        } else {
-            *right = below;
-            right = &below->left;
-            below = below->left;
-        }
+    size_t low = 0;
+    size_t high = count_all();
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table[middle].begin >= address)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    *left = NULL;
-    *right = NULL;
-    add(&sti_mapping_count, 1);
+    return low;
 }
 
-static void take_off_tree(const struct sti_mapping *mapping)
+struct sti_mapping *sti_mapping_last(uintptr_t begin, uintptr_t end)
 {
-    struct sti_mapping **place = place_for(mapping->begin, priority(mapping));
-    struct sti_mapping *left = mapping->left;
-    struct sti_mapping *right = mapping->right;
-    while (left != NULL && right != NULL) {
-        if (priority(left) > priority(right)) {
-            *place = left;
-            place = &left->right;
-            left = left->right;
-        } else {
-            *place = right;
-            place = &right->left;
-            right = right->left;
-        }
-    }
-    *place = left != NULL ? left : right;
-    add(&sti_mapping_count, (size_t)-1);
+    size_t at = index_below(end);
+    return at < count_all() && table[at].end > begin ? &table[at] : NULL;
 }
 
-struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end)
+static void move_rest(size_t from, size_t to)
 {
-    struct sti_mapping *lowest = NULL;
-    for (struct sti_mapping *at = root; at != NULL;) {
-        if (at->end > begin) {
-            lowest = at;
-            at = at->left;
-        } else {
-            at = at->right;
-        }
-    }
-    return lowest != NULL && lowest->begin < end ? lowest : NULL;
+    size_t count = count_all();
+    memmove(table + to, table + from, (count - from) * sizeof *table);
+    atomic_store_explicit(&sti_mapping_count, count + to - from, memory_order_relaxed);
 }
 
-/* --- Whose they are --- */
-
-static size_t counted(const struct sti_mapping *mapping)
+static void insert(struct sti_mapping mapping)
 {
-    return mapping->kind == STI_MAPPING_CHARGED ? mapping->end - mapping->begin : 0;
+    size_t at = index_below(mapping.begin);
+    move_rest(at, at + 1);
+    table[at] = mapping;
 }
 
-static void give_to(struct sti_mapping *mapping, struct sti_mapped *owner)
+/* To what its owner holds, or off that. */
+static void count(const struct sti_mapping *mapping, bool is_there)
 {
-    mapping->owner = owner;
-    mapping->next = owner->first;
-    mapping->link = &owner->first;
-    if (owner->first != NULL)
-        owner->first->link = &mapping->next;
-    owner->first = mapping;
-    add(&owner->held, counted(mapping));
-}
-
-static void take_from_owner(struct sti_mapping *mapping)
-{
-    *mapping->link = mapping->next;
-    if (mapping->next != NULL)
-        mapping->next->link = mapping->link;
-    add(&mapping->owner->held, -counted(mapping));
-}
-
-static void change(struct sti_mapping *mapping, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *owner)
-{
-    take_from_owner(mapping);
-    mapping->end = end;
-    mapping->kind = kind;
-    give_to(mapping, owner);
+    size_t held = atomic_load_explicit(&mapping->owner->held, memory_order_relaxed);
+    size_t size = mapping->kind == STI_MAPPING_CHARGED ? mapping->end - mapping->begin : 0;
+    atomic_store_explicit(&mapping->owner->held, is_there ? held + size : held - size, memory_order_relaxed);
 }
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind)
 {
-    change(mapping, mapping->end, kind, mapping->owner);
+    count(mapping, false);
+    mapping->kind = kind;
+    count(mapping, true);
 }
 
-void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end)
+static void cut_at(uintptr_t address)
 {
-    change(mapping, end, mapping->kind, mapping->owner);
-}
-
-struct sti_mapping *sti_mapping_new(void)
-{
-    return sti_process_malloc(sizeof(struct sti_mapping));
-}
-
-void sti_mapping_drop(struct sti_mapping *mapping)
-{
-    sti_process_free(mapping);
-}
-
-/* --- Changes --- */
-
-static void take(struct sti_mapping *mapping)
-{
-    take_off_tree(mapping);
-    take_from_owner(mapping);
-}
-
-static void forget(struct sti_mapping *mapping)
-{
-    take(mapping);
-    sti_mapping_drop(mapping);
-}
-
-static bool cut_at(uintptr_t address)
-{
-    struct sti_mapping *mapping = sti_mapping_first(address, address + 1);
+    struct sti_mapping *mapping = sti_mapping_last(address, address + 1);
     if (mapping == NULL || mapping->begin == address)
-        return true;
-    struct sti_mapping *rest = sti_mapping_new();
-    if (rest == NULL)
-        return false;
-    *rest = (struct sti_mapping){ .begin = address, .end = mapping->end, .kind = mapping->kind, .continues = true };
-    sti_mapping_grow(mapping, address);
-    give_to(rest, mapping->owner);
+        return;
+    struct sti_mapping rest = *mapping;
+    mapping->end = address;
+    rest.begin = address;
+    rest.continues = true;
     insert(rest);
-    return true;
 }
 
-bool sti_mapping_cut(uintptr_t begin, uintptr_t end)
+void sti_mapping_cut(uintptr_t begin, uintptr_t end)
 {
-    return cut_at(begin) && cut_at(end);
+    cut_at(begin);
+    cut_at(end);
 }
 
-static bool are_one(const struct sti_mapping *before, const struct sti_mapping *mapping)
+static bool are_one(const struct sti_mapping *below, const struct sti_mapping *mapping)
 {
-    return mapping->continues && before != NULL && before->end == mapping->begin && before->kind == mapping->kind &&
-           before->owner == mapping->owner;
+    return mapping->continues && below->end == mapping->begin && below->kind == mapping->kind &&
+           below->owner == mapping->owner;
 }
 
 void sti_mapping_join(uintptr_t begin, uintptr_t end)
 {
-    struct sti_mapping *before = sti_mapping_first(begin - 1, begin);
-    struct sti_mapping *mapping;
-    for (uintptr_t at = begin; at <= end && (mapping = sti_mapping_first(at, end + 1)) != NULL; at = before->end) {
-        if (are_one(before, mapping)) {
-            uintptr_t grown = mapping->end;
-            forget(mapping);
-            sti_mapping_grow(before, grown);
+    size_t at = index_below(end + 1);
+    while (at + 1 < count_all() && table[at].begin >= begin) {
+        if (are_one(&table[at + 1], &table[at])) {
+            table[at + 1].end = table[at].end;
+            move_rest(at + 1, at);
         } else {
-            before = mapping;
+            at++;
         }
     }
 }
 
 void sti_mapping_forget(uintptr_t begin, uintptr_t end)
 {
-    struct sti_mapping *mapping;
-    while ((mapping = sti_mapping_first(begin, end)) != NULL)
-        forget(mapping);
+    size_t first = index_below(end);
+    size_t behind = first;
+    for (; behind < count_all() && table[behind].end > begin; behind++)
+        count(&table[behind], false);
+    move_rest(behind, first);
 }
 
-void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind,
-                     struct sti_mapped *owner)
+void sti_mapping_put(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *owner)
 {
-    if (__builtin_expect(sti_mapping_first(begin, end) != NULL, 0)) {
-        sti_mapping_cut(begin, end); /* without memory for it more goes than has to */
-        sti_mapping_forget(begin, end);
-    }
-    *mapping = (struct sti_mapping){ .begin = begin, .end = end, .kind = kind };
-    give_to(mapping, owner);
+    sti_mapping_cut(begin, end);
+    sti_mapping_forget(begin, end);
+    const struct sti_mapping mapping = { .begin = begin, .end = end, .kind = kind, .owner = owner };
     insert(mapping);
+    count(&mapping, true);
 }
 
-/* --- Mappings in a given place. By system calls, as the overrides would take the lock again. --- */
-
-#define PAGE ((size_t)4096)
-
-static uintptr_t map_if_free(uintptr_t begin, uintptr_t end)
+void sti_mapping_put_behind(uintptr_t begin, uintptr_t end)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    return (uintptr_t)syscall(SYS_mmap, begin, end - begin, PROT_NONE, flags, -1, (off_t)0);
+    const struct sti_mapping *before = sti_mapping_last(begin - 1, begin);
+    sti_mapping_put(begin, end, before->kind, before->owner);
+    sti_mapping_last(begin, end)->continues = true;
+    sti_mapping_join(begin, begin);
 }
 
-static void unmap(uintptr_t begin, uintptr_t end)
+void sti_mapping_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind)
 {
-    syscall(SYS_munmap, begin, end - begin);
+    struct sti_mapping *mapping;
+    for (uintptr_t at = end; (mapping = sti_mapping_last(begin, at)) != NULL; at = mapping->begin) {
+        if (sti_mapping_is_of_heap(mapping->kind))
+            continue;
+        sti_mapping_set_kind(mapping, kind);
+        mapping->continues |= mapping->begin > begin;
+    }
 }
 
 /* MS_ASYNC does nothing but to look. */
-bool sti_place_has_hole(uintptr_t begin, uintptr_t end)
+bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end)
 {
     return syscall(SYS_msync, begin, end - begin, MS_ASYNC) != 0 && errno == ENOMEM;
 }
 
-static bool put_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
-{
-    struct sti_mapping *mapping = sti_mapping_new();
-    if (mapping == NULL) {
-        unmap(begin, end);
-        return false;
-    }
-    sti_mapping_put(mapping, begin, end, STI_MAPPING_CLAIMED, owner);
-    return true;
-}
-
-/* Of which no task has anything. Where it is free in parts, each half is looked at; a call that fails otherwise than
- * because of what is there will fail as a whole. */
-static bool claim_free(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
-{
-    uintptr_t made = map_if_free(begin, end);
-    if (made == begin)
-        return put_claim(begin, end, owner);
-    if (made == (uintptr_t)MAP_FAILED && errno != EEXIST)
-        return errno != ENOMEM;
-    if (made != (uintptr_t)MAP_FAILED)
-        unmap(made, made + (end - begin)); /* a kernel that does not know the flag takes it for a hint */
-    uintptr_t middle = begin + (end - begin) / PAGE / 2 * PAGE;
-    return middle == begin || !sti_place_has_hole(begin, end) ||
-           (claim_free(begin, middle, owner) && claim_free(middle, end, owner));
-}
-
-bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner)
-{
-    if (!sti_mapping_cut(begin, end))
-        return false;
-    bool is_claimed = true;
-    uintptr_t next;
-    for (uintptr_t at = begin; owner != NULL && is_claimed && at < end; at = next) {
-        const struct sti_mapping *mapping = sti_mapping_first(at, end);
-        uintptr_t gap_end = mapping != NULL ? mapping->begin : end;
-        next = mapping != NULL ? mapping->end : end;
-        is_claimed = gap_end == at || claim_free(at, gap_end, owner);
-    }
-    if (!is_claimed)
-        sti_place_give_up(begin, end);
-    return is_claimed;
-}
-
-void sti_place_give_up(uintptr_t begin, uintptr_t end)
-{
-    struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    while (mapping != NULL) {
-        uintptr_t next = mapping->end;
-        bool is_claimed = mapping->kind == STI_MAPPING_CLAIMED;
-        if (is_claimed)
-            unmap(mapping->begin, mapping->end);
-        if (is_claimed || sti_place_has_hole(mapping->begin, mapping->end))
-            forget(mapping);
-        mapping = sti_mapping_first(next, end);
-    }
-}
-
-void sti_place_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *mover)
-{
-    struct sti_mapping *mapping = sti_mapping_first(begin, end);
-    for (; mapping != NULL; mapping = sti_mapping_first(mapping->end, end)) {
-        if (mapping->kind == STI_MAPPING_PROTECTED)
-            continue;
-        struct sti_mapped *owner = mapping->owner;
-        change(mapping, mapping->end, kind, mover != NULL && mover->number < owner->number ? mover : owner);
-        mapping->continues |= mapping->begin > begin;
-    }
-    sti_mapping_join(begin, end);
-}
-
-/* --- Pages of its own heap that a task has protected. --- */
+/* --- Pages of its own heap of which a task has told the kernel something. --- */
 
 static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
 {
@@ -362,10 +228,10 @@ static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
 }
 
 /* A task on several threads has heaps on each. */
-bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page)
+bool sti_task_has(const struct sti_thread *thread, uintptr_t address)
 {
-    const void *address = (const void *)page;
-    const sti_backend_heap *backend = sti_backend_has_made(address) ? sti_backend_heap_of(address) : NULL;
+    const void *block = (const void *)address;
+    const sti_backend_heap *backend = sti_backend_has_made(block) ? sti_backend_heap_of(block) : NULL;
     if (backend == NULL || backend == sti_backend_heap_main())
         return false;
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
@@ -375,52 +241,60 @@ bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page)
     return sti_nursery_has(thread, backend);
 }
 
-bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end)
+bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind)
 {
     struct sti_mapped *mapped = sti_mapped_of(scope);
-    struct sti_mapping *record = mapped != NULL ? sti_mapping_new() : NULL;
-    if (record == NULL)
+    if (mapped == NULL || !sti_mapping_lock())
         return false;
-    if (!sti_mapping_lock()) {
-        sti_mapping_drop(record);
-        return true;
-    }
-    const struct sti_mapping *older = sti_mapping_first(begin, end);
+    struct sti_mapping *older = sti_mapping_last(begin, end);
+    if (older != NULL && older->kind == STI_MAPPING_ADVISED)
+        kind = STI_MAPPING_ADVISED;
     if (older != NULL && older->begin <= begin && older->end >= end)
-        sti_mapping_drop(record);
+        sti_mapping_set_kind(older, kind);
     else
-        sti_mapping_put(record, begin, end, STI_MAPPING_PROTECTED, mapped);
+        sti_mapping_put(begin, end, kind, mapped);
     sti_mapping_unlock();
     return true;
 }
 
-/* Without memory to cut there more is left than has to, and harms nobody. */
 void sti_protection_forget(uintptr_t begin, uintptr_t end)
 {
     if (!sti_mapping_lock())
         return;
     struct sti_mapping *mapping;
-    for (uintptr_t at = begin; at < end && (mapping = sti_mapping_first(at, end)) != NULL;) {
-        at = mapping->end;
-        if (mapping->kind != STI_MAPPING_PROTECTED || !sti_mapping_cut(begin, end))
-            continue;
-        forget(sti_mapping_first(mapping->begin > begin ? mapping->begin : begin, end));
+    for (uintptr_t at = end; at > begin && (mapping = sti_mapping_last(begin, at)) != NULL;) {
+        uintptr_t below = mapping->begin > begin ? mapping->begin : begin;
+        if (mapping->kind == STI_MAPPING_PROTECTED) {
+            sti_mapping_cut(below, at);
+            sti_mapping_forget(below, at);
+        }
+        at = below;
     }
     sti_mapping_unlock();
 }
 
+/* All that it may have been told. By system calls, which the overrides do not see. */
+static void make_plain(uintptr_t begin, size_t size)
+{
+    const int advices[] = { MADV_DOFORK, MADV_KEEPONFORK, MADV_DODUMP, MADV_GUARD_REMOVE };
+    if (!sti_backend_has_made((void *)begin))
+        return;
+    sti_protect_plainly((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
+    syscall(SYS_munlock, begin, size);
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
+        syscall(SYS_madvise, begin, size, advices[i]);
+}
+
 void sti_protections_rollback(struct sti_mapped *mapped)
 {
-    struct sti_mapping *next;
-    if (mapped == NULL || !sti_mapping_lock())
+    if (mapped == NULL || !lock_table())
         return;
-    for (struct sti_mapping *at = mapped->first; at != NULL; at = next) {
-        next = at->next;
-        if (at->kind != STI_MAPPING_PROTECTED)
+    for (size_t i = count_all(); i-- > 0;) {
+        const struct sti_mapping *at = &table[i];
+        if (at->owner != mapped || !sti_mapping_is_of_heap(at->kind))
             continue;
-        if (sti_backend_has_made((void *)at->begin))
-            sti_protect_plainly((void *)at->begin, at->end - at->begin, PROT_READ | PROT_WRITE, STI_NO_KEY);
-        forget(at);
+        make_plain(at->begin, at->end - at->begin);
+        move_rest(i + 1, i);
     }
     sti_mapping_unlock();
 }
@@ -429,22 +303,9 @@ void sti_protections_rollback(struct sti_mapped *mapped)
 
 struct sti_mapped *sti_mapped_of(struct sti_scope *scope)
 {
-    if (__builtin_expect(scope->mapped != NULL, 1))
-        return scope->mapped;
-    struct sti_mapped *mapped = sti_process_calloc(1, sizeof *mapped);
-    if (mapped == NULL || !sti_mapping_lock()) {
-        sti_process_free(mapped);
-        return NULL;
-    }
-    mapped->number = ++last_number;
-    mapped->thread = scope->thread;
-    mapped->next = all;
-    mapped->link = &all;
-    if (all != NULL)
-        all->link = &mapped->next;
-    all = mapped;
-    sti_mapping_unlock();
-    return scope->mapped = mapped;
+    if (__builtin_expect(scope->mapped == NULL, 0))
+        scope->mapped = sti_process_calloc(1, sizeof *scope->mapped);
+    return scope->mapped;
 }
 
 size_t sti_mapped_held(const struct sti_mapped *mapped)
@@ -452,37 +313,33 @@ size_t sti_mapped_held(const struct sti_mapped *mapped)
     return mapped != NULL ? atomic_load_explicit(&mapped->held, memory_order_relaxed) : 0;
 }
 
-#define REACH ((size_t)1 << 20) /* of a reservation: any number may be an address in one of some TiB */
+/* Of those without contents of the task's: any number may be an address in a reservation of some TiB. */
+#define REACH ((size_t)1 << 30)
 
-/* Those with contents of the task's, which could point anywhere; or reservations; or the others. */
-enum content { OWN_CONTENT, NO_CONTENT, OTHER_CONTENT, CONTENTS };
-
-static bool has_content(const struct sti_mapping *mapping, enum content content)
+/* Contents of the task's could point anywhere. */
+static bool is_listed(const struct sti_mapping *mapping, const struct sti_mapped *mapped, bool has_content)
 {
-    if (mapping->kind == STI_MAPPING_PROTECTED)
-        return false;
-    return content == (mapping->kind == STI_MAPPING_CHARGED    ? OWN_CONTENT
-                       : mapping->kind == STI_MAPPING_RESERVED ? NO_CONTENT
-                                                               : OTHER_CONTENT);
+    return mapping->owner == mapped && !sti_mapping_is_of_heap(mapping->kind) &&
+           has_content == (mapping->kind == STI_MAPPING_CHARGED);
 }
 
 /* With the lock. */
-static struct sti_heap *list_some(const struct sti_mapped *mapped, enum content content, struct sti_heap *list)
+static struct sti_heap *list_some(const struct sti_mapped *mapped, bool has_content, struct sti_heap *list)
 {
     size_t count = 0;
-    for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next)
-        count += has_content(mapping, content);
+    for (size_t i = 0; i < count_all(); i++)
+        count += is_listed(&table[i], mapped, has_content);
     struct sti_heap *heap = sti_process_calloc(1, sizeof *heap + count * sizeof heap->singles[0]);
     if (heap == NULL)
         return NULL;
     heap->is_mapped = true;
-    heap->is_opaque = content != OWN_CONTENT;
-    heap->reach = content == NO_CONTENT ? REACH : 0;
+    heap->reach = has_content ? 0 : REACH;
     heap->next = list;
-    for (const struct sti_mapping *mapping = mapped->first; mapping != NULL; mapping = mapping->next) {
-        if (has_content(mapping, content))
+    for (size_t i = 0; i < count_all(); i++) {
+        const struct sti_mapping *at = &table[i];
+        if (is_listed(at, mapped, has_content))
             heap->singles[heap->count++] =
-                (struct sti_single){ .block = (void *)mapping->begin, .size = mapping->end - mapping->begin };
+                (struct sti_single){ .block = (void *)at->begin, .size = at->end - at->begin };
     }
     return heap;
 }
@@ -497,28 +354,16 @@ void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end)
     }
 }
 
-/* The list alone: out of memory. With the lock. */
-static struct sti_heap *list_all(const struct sti_mapped *mapped, struct sti_heap *list)
-{
-    struct sti_heap *first = list;
-    for (enum content content = OWN_CONTENT; content < CONTENTS; content++) {
-        struct sti_heap *next = list_some(mapped, content, first);
-        if (next == NULL) {
-            sti_mapped_drop_list(first, list);
-            return list;
-        }
-        first = next;
-    }
-    return first;
-}
-
 struct sti_heap *sti_mapped_list(const struct sti_mapped *mapped, struct sti_heap *list)
 {
-    if (mapped == NULL || !sti_mapping_lock())
+    if (mapped == NULL || !lock_table())
         return list;
-    list = list_all(mapped, list);
+    struct sti_heap *first = list_some(mapped, true, list);
+    struct sti_heap *both = first != NULL ? list_some(mapped, false, first) : NULL;
     sti_mapping_unlock();
-    return list;
+    if (both == NULL && first != NULL)
+        sti_mapped_drop_list(first, list);
+    return both != NULL ? both : list;
 }
 
 struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *list)
@@ -528,50 +373,44 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
     return list;
 }
 
-/* To the other one; NULL: to nobody. With the lock. */
-static void hand_over(struct sti_mapped *mapped, struct sti_mapped *other)
+/* With the lock. */
+static void forget_all(const struct sti_mapped *mapped)
 {
-    while (mapped->first != NULL) {
-        if (other == NULL)
-            forget(mapped->first);
-        else
-            change(mapped->first, mapped->first->end, mapped->first->kind, other);
+    size_t left = 0;
+    size_t count = count_all();
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].owner != mapped)
+            table[left++] = table[i];
     }
-    *mapped->link = mapped->next;
-    if (mapped->next != NULL)
-        mapped->next->link = mapped->link;
-    sti_process_free(mapped);
+    atomic_store_explicit(&sti_mapping_count, left, memory_order_relaxed);
+}
+
+static void hand_over(const struct sti_mapped *mapped, struct sti_mapped *other)
+{
+    for (size_t i = 0; i < count_all(); i++) {
+        if (table[i].owner != mapped)
+            continue;
+        table[i].owner = other;
+        count(&table[i], true);
+    }
 }
 
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer)
 {
     struct sti_mapped *inner = *mapped;
     *mapped = NULL;
+    if (inner == NULL)
+        return;
     if (outer != NULL && *outer == NULL) {
         *outer = inner;
-    } else if (inner != NULL && sti_mapping_lock()) {
-        hand_over(inner, outer != NULL ? *outer : NULL);
-        sti_mapping_unlock();
-    }
-}
-
-void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *thread)
-{
-    if (mapped == NULL || !sti_mapping_lock())
         return;
-    mapped->thread = thread;
-    sti_mapping_unlock();
-}
-
-void sti_mapped_end_thread(const struct sti_thread *thread)
-{
-    struct sti_mapped *next;
-    if (!sti_mapping_lock())
-        return;
-    for (struct sti_mapped *mapped = all; mapped != NULL; mapped = next) {
-        next = mapped->next;
-        if (mapped->thread == thread)
-            hand_over(mapped, NULL);
     }
+    if (!lock_table())
+        return;
+    if (outer != NULL)
+        hand_over(inner, *outer);
+    else
+        forget_all(inner);
     sti_mapping_unlock();
+    sti_process_free(inner);
 }

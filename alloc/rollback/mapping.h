@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/base/process.h"
+
 /* --- Mappings. The overrides (charge/override_mapping.c) note each one that a task makes; a rollback unmaps what is
- * left, a commit forgets it. Any thread may unmap, protect or move any part of any of them, so all lie in one tree by
- * their addresses, under one lock: the kernel has one for the process's mappings too, and holds it longer.
+ * left, a commit forgets it. Any thread may unmap, protect or move any part of any of them, so all stand in one table
+ * by their addresses, under one lock: the kernel has one for the process's mappings too, and holds it longer.
  *
  * What counts as memory is what the kernel would count where it allows no more memory than there is
  * (Documentation/mm/overcommit-accounting.rst, mode 2): private pages that are or once were writable, and shared ones
@@ -19,16 +21,15 @@
 
 enum sti_mapping_kind {
     STI_MAPPING_FREE,      /* never counts: a file's pages, shared or only to be read, and their like */
-    STI_MAPPING_READ,      /* a file's, private: counts once it is made writable */
-    STI_MAPPING_RESERVED,  /* likewise, and there is nothing in it: whoever uses it knows where it begins */
+    STI_MAPPING_RESERVED,  /* private, and not to be written to: counts once it is made writable */
     STI_MAPPING_CHARGED,   /* counts */
-    STI_MAPPING_CLAIMED,   /* was free, until the call that is under way has filled it */
-    STI_MAPPING_PROTECTED, /* no mapping, but pages of a heap that the task has protected */
+    STI_MAPPING_PROTECTED, /* no mapping, but pages of a heap that the task has protected, */
+    STI_MAPPING_ADVISED,   /* or of which it has told the kernel something else that stays on them */
 };
 
-static inline bool sti_mapping_may_count(enum sti_mapping_kind kind)
+static inline bool sti_mapping_is_of_heap(enum sti_mapping_kind kind)
 {
-    return kind == STI_MAPPING_READ || kind == STI_MAPPING_RESERVED;
+    return kind == STI_MAPPING_PROTECTED || kind == STI_MAPPING_ADVISED;
 }
 
 struct sti_heap;
@@ -40,93 +41,73 @@ struct sti_thread;
 struct sti_mapping {
     uintptr_t begin;
     uintptr_t end;
-    enum sti_mapping_kind kind;
-    bool continues; /* it has been cut off the one before it, or is mapped as one with that */
     struct sti_mapped *owner;
-    struct sti_mapping *next; /* of the owner's */
-    struct sti_mapping **link;
-    struct sti_mapping *left; /* in the tree: those below it */
-    struct sti_mapping *right;
+    enum sti_mapping_kind kind;
+    bool continues; /* it has been cut off the one below it, or is mapped as one with that */
 };
 
 /* How many there are. */
 extern atomic_size_t sti_mapping_count __attribute__((visibility("hidden")));
 
-/* Whether any could be touched. relaxed: the thread that touches one has its address from the one that made it. */
+/* Whether any could be touched: in part of a process (process.h) none is followed, as the lock may be held for ever.
+ * relaxed: the thread that touches one has its address from the one that made it. */
 static inline bool sti_mapping_any(void)
 {
-    return __builtin_expect(atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) != 0, 0);
+    return __builtin_expect(atomic_load_explicit(&sti_mapping_count, memory_order_relaxed) != 0, 0) &&
+           !sti_process_is_partial();
 }
 
-/* Around all that follows up to the owners. False: a signal handler has found this thread in here, and nothing can be
- * noted now. */
+/* Around all that follows up to the owners. False: there is no memory for what may be noted between the two, which is
+ * one mapping in the place of others, and one more that is cut; or a signal handler has found this thread in here. */
 bool sti_mapping_lock(void);
 void sti_mapping_unlock(void);
 
-/* --- The tree. Any thread, with the lock. --- */
+/* --- The table. Any thread, with the lock; what is found is there until something is put in or cut. --- */
 
-/* The lowest of those that overlap these addresses; NULL: none does. */
-struct sti_mapping *sti_mapping_first(uintptr_t begin, uintptr_t end);
+/* The highest of those that overlap these addresses; NULL: none does. So the next one down is the highest of those
+ * between the same begin and its own. */
+struct sti_mapping *sti_mapping_last(uintptr_t begin, uintptr_t end);
 
-/* A record without pages, for later; NULL: out of memory. It is dropped, or becomes part of the tree. Without the lock,
- * too. */
-struct sti_mapping *sti_mapping_new(void);
-void sti_mapping_drop(struct sti_mapping *mapping);
+/* Put the stretch into the table. What that says of the same addresses is not true any more, and goes: the kernel gives
+ * none out twice. */
+void sti_mapping_put(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *owner);
 
-/* Put the stretch into the tree. What the tree says of the same addresses is not true any more, and goes: the kernel
- * gives none out twice. */
-void sti_mapping_put(struct sti_mapping *mapping, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind,
-                     struct sti_mapped *owner);
+/* The same, as a part of the mapping that ends where it begins. */
+void sti_mapping_put_behind(uintptr_t begin, uintptr_t end);
 
-/* Have stretches end at these two addresses. False: out of memory. */
-bool sti_mapping_cut(uintptr_t begin, uintptr_t end);
+/* Have stretches end at these two addresses. */
+void sti_mapping_cut(uintptr_t begin, uintptr_t end);
 
 /* What was cut where these addresses begin, end or between them, and is of the same kind and the same owner, is one
- * again: so there are no more records than the system has of its own, but for those that pages have been charged
- * for. */
+ * again: so there are no more records than the system has of its own. */
 void sti_mapping_join(uintptr_t begin, uintptr_t end);
-
-/* What lies behind it is new, and a part of it. */
-void sti_mapping_grow(struct sti_mapping *mapping, uintptr_t end);
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind);
 
 /* These addresses, at both of which stretches end, are nobody's. */
 void sti_mapping_forget(uintptr_t begin, uintptr_t end);
 
-/* --- Mappings in a given place: whose they are. mmap with MAP_FIXED and mremap with MREMAP_FIXED put pages in the
- * place of whatever is there: mappings of tasks, which the record knows, mappings of the process's, which it does not,
- * and nothing. What is in the place of somebody's is his from then on: so an allocator of the process's takes parts of
- * its reservation into use from inside a task, and no rollback leaves a hole in it. What was free is the task's, and
- * has to be found out before: afterwards it looks like the process's. Any thread, with the lock. --- */
+/* Between these addresses, at both of which stretches end, somebody has put pages of this kind in the place of what was
+ * there. What was in the record stays whose it was, and what was not the process's: so an allocator of the process's
+ * takes parts of its reservation into use from inside a task, and no rollback leaves a hole in it. */
+void sti_mapping_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind);
 
-/* Is something of it not mapped, by anybody? */
-bool sti_place_has_hole(uintptr_t begin, uintptr_t end);
+/* Is something between them not mapped, by anybody? Without the lock, too. */
+bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end);
 
-/* Have stretches end at both ends of it. Map what is free of it, without access, and put it into the record as this
- * owner's; NULL: the process's. False: out of memory; it has been given up again. */
-bool sti_place_claim(uintptr_t begin, uintptr_t end, struct sti_mapped *owner);
+/* --- Pages of its own heap of which a task has told the kernel something: by mprotect, a guard page below a stack, or
+ * what is not to be written to any more; by mlock or madvise, what is not to be swapped out, or not to be in the child
+ * of a fork(2). Blocks of a heap that is rolled back go to whoever allocates next, so the kernel is told before that
+ * they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its program's concern, as it is
+ * anywhere. They go the ways of its mappings: to the scope around, or to nobody. Without the lock. --- */
 
-/* The call that was to fill it has failed. What was claimed is free again; what else is not there any more, as the
- * system has unmapped it all the same, is nobody's. */
-void sti_place_give_up(uintptr_t begin, uintptr_t end);
+/* Does the address lie in a heap of the task that the thread is in? Thread of the scope. */
+bool sti_task_has(const struct sti_thread *thread, uintptr_t address);
 
-/* It has been filled with pages of this kind, which were moved there from this owner's; NULL: they are new. What was an
- * older owner's stays his. */
-void sti_place_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, struct sti_mapped *mover);
+/* The scope is about to do so; the kind says how. False: out of memory. Thread of the scope. */
+bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind);
 
-/* --- Pages of its own heap that a task has protected with mprotect: a guard page below a stack, or what is not to be
- * written to any more. Blocks of a heap that is rolled back go to whoever allocates next, so access to their pages is
- * given back first. What a task frees with the protection on, or leaves so when it ends Ok, is its program's concern,
- * as it is anywhere. They go the ways of its mappings: to the scope around, or to nobody. Without the lock. --- */
-
-/* Does the page belong to a heap of the task that the thread is in? Thread of the scope. */
-bool sti_protection_concerns(const struct sti_thread *thread, uintptr_t page);
-
-/* The scope is about to take access away. False: out of memory. Thread of the scope. */
-bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end);
-
-/* Somebody has given it back. Any thread. */
+/* Somebody has given access back. Any thread. */
 void sti_protection_forget(uintptr_t begin, uintptr_t end);
 
 /* Give back what is left, before anything of the heaps is touched. Thread of the scope, outside of it. */
@@ -149,11 +130,5 @@ void sti_mapped_drop_list(struct sti_heap *list, const struct sti_heap *end);
 
 /* It is the outer scope's from now on; NULL: nobody's. */
 void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer);
-
-/* It waits at a share of a group (subtask.h), whose thread this is or is not while nothing runs there. */
-void sti_mapped_set_thread(struct sti_mapped *mapped, const struct sti_thread *thread);
-
-/* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
-void sti_mapped_end_thread(const struct sti_thread *thread);
 
 #endif

@@ -3,9 +3,6 @@
  * The nursery; see nursery.h. Thread of the nursery only. */
 #include "nursery.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -16,8 +13,7 @@
 #define YOUNG_BLOCKS 256
 #define YOUNG_BYTES ((size_t)32 << 10)
 #define LARGEST_YOUNG STI_BACKEND_KEPT_BLOCK
-#define FIRST_CAPACITY 256
-#define MAX_LOGGED 2048    /* then the next scope begins another nursery */
+#define MAX_LOGGED 2048    /* what comes next begins another nursery */
 #define MAX_COMMITTED 4096 /* blocks that were left, or */
 #define MAX_PAGES ((size_t)1 << 20)
 #define MAX_FILLED STI_BACKEND_KEPT     /* or others could not free there while it is walked */
@@ -26,13 +22,11 @@
 struct sti_nursery {
     struct sti_heap *heap;
     struct sti_nursery *below; /* what scopes further out have in the log lies there */
-    void **log;
-    size_t count;
-    size_t capacity;
-    size_t compacted; /* count after the log was last rid of what lives no more */
-    size_t committed; /* blocks that lie there since it was looked at, at most */
-    size_t filled;    /* bytes in all blocks there, be they committed; never too few */
-    unsigned openers; /* scopes that are open, whose part of the log begins here */
+    size_t count;              /* in the log */
+    size_t committed;          /* blocks that lie there since it was looked at, at most */
+    size_t filled;             /* bytes in all blocks there, be they committed; never too few */
+    unsigned openers;          /* scopes that are open, whose part of the log begins here */
+    void *log[MAX_LOGGED];
 };
 
 /* A stolen subtask inside a scope of its task is that scope's for all purposes here. */
@@ -48,12 +42,6 @@ static size_t begin_in(const struct sti_nursery *nursery, const struct sti_young
     return nursery == young->nursery ? young->begin : 0;
 }
 
-static void free_nursery(struct sti_nursery *nursery)
-{
-    sti_process_free(nursery->log);
-    sti_process_free(nursery);
-}
-
 static struct sti_nursery *make(struct sti_thread *thread)
 {
     struct sti_nursery *nursery = sti_process_lasting_calloc(1, sizeof *nursery);
@@ -61,7 +49,7 @@ static struct sti_nursery *make(struct sti_thread *thread)
         return NULL;
     nursery->heap = sti_heap_take_for_nursery(thread);
     if (nursery->heap == NULL) {
-        free_nursery(nursery);
+        sti_process_free(nursery);
         return NULL;
     }
     return nursery;
@@ -70,7 +58,7 @@ static struct sti_nursery *make(struct sti_thread *thread)
 static void retire(struct sti_thread *thread, struct sti_nursery *nursery)
 {
     sti_retired_put(thread, nursery->heap);
-    free_nursery(nursery);
+    sti_process_free(nursery);
 }
 
 /* Of those that are in use further down, nobody needs one whose blocks are all free. */
@@ -91,12 +79,9 @@ static void drop_empty(struct sti_thread *thread)
 static struct sti_nursery *push(struct sti_thread *thread)
 {
     drop_empty(thread);
-    struct sti_nursery *nursery = thread->spare_nursery;
-    if (nursery == NULL)
-        nursery = make(thread);
+    struct sti_nursery *nursery = make(thread);
     if (nursery == NULL)
         return NULL;
-    thread->spare_nursery = NULL;
     nursery->heap->theap = sti_backend_heap_theap(nursery->heap->backend);
     nursery->below = thread->nursery;
     thread->nursery = nursery;
@@ -111,83 +96,38 @@ bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *ba
     return nursery != NULL;
 }
 
-/* --- Which of the logged blocks live? --- */
+/* --- Which of the logged blocks live? Those that a map of the nursery's heap says so of, each once: what has been
+ * freed since, and is a part of another block by now, is that block, which is in the log as well. --- */
 
-/* Sort this part of the log, and mark what lives, each block once. */
-static struct sti_heap_part mark_live(struct sti_nursery *nursery, size_t begin, size_t end)
-{
-    return sti_heap_part_mark(nursery->heap->theap, nursery->log + begin, end - begin);
-}
-
-static size_t sum_and_unmark(const struct sti_heap_part *part)
+/* Of the log between these two: their bytes. They are listed, too, where there is a list with room. */
+static size_t find_live(struct sti_nursery *nursery, size_t begin, size_t end, struct sti_heap *list)
 {
     size_t held = 0;
-    for (size_t i = 0; i < part->count; i++) {
-        if ((part->addresses[i] & STI_HEAP_LIVES) == 0)
+    struct sti_heap_block block;
+    for (size_t i = begin; i < end; i++) {
+        if (sti_heap_map_mark(nursery->heap, (uintptr_t)nursery->log[i], &block) != STI_HEAP_NEW)
             continue;
-        part->addresses[i] &= ~STI_HEAP_LIVES;
-        held += sti_backend_usable_size((const void *)part->addresses[i]);
+        held += block.size;
+        if (list != NULL)
+            list->singles[list->count++] = (struct sti_single){ .block = (void *)block.begin, .size = block.size };
     }
     return held;
 }
 
-/* Rid the log, from begin on, of what lives no more. */
-static void compact(struct sti_nursery *nursery, size_t begin)
-{
-    struct sti_heap_part part = mark_live(nursery, begin, nursery->count);
-    nursery->count = begin;
-    for (size_t i = 0; i < part.count; i++) {
-        if ((part.addresses[i] & STI_HEAP_LIVES) != 0)
-            nursery->log[nursery->count++] = (void *)(part.addresses[i] & ~STI_HEAP_LIVES);
-    }
-    nursery->compacted = nursery->count;
-}
-
 /* --- A scope opens, and allocates --- */
-
-/* What scopes inside this one have left in the log may be gone long since. */
-static size_t logged_below(const struct sti_thread *thread, const struct sti_scope *outer)
-{
-    struct sti_nursery *nursery = thread->nursery;
-    if (nursery == NULL)
-        return 0;
-    if (outer != NULL && nursery->count >= MAX_LOGGED && nursery->count >= 2 * nursery->compacted)
-        compact(nursery, begin_in(nursery, &outer->young));
-    return nursery->count;
-}
 
 void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred)
 {
     const struct sti_scope *outer = scope->outer != NULL ? home_of(scope->outer) : NULL;
-    size_t logged = logged_below(thread, outer);
+    size_t logged = thread->nursery != NULL ? thread->nursery->count : 0;
     scope->young = (struct sti_young){
         .nursery = thread->nursery,
         .begin = logged,
-        .apart = outer == NULL ? logged > 0 : outer->young.apart || logged >= MAX_LOGGED,
+        .apart = outer == NULL ? logged > 0 : outer->young.apart,
         .barred = barred || (outer != NULL && outer->young.barred),
     };
     if (thread->nursery != NULL)
         thread->nursery->openers++;
-}
-
-static bool grow_log(struct sti_nursery *nursery)
-{
-    size_t larger = nursery->capacity == 0 ? FIRST_CAPACITY : nursery->capacity * 2;
-    void **log = sti_process_lasting_realloc(nursery->log, larger * sizeof *log);
-    if (log == NULL)
-        return false;
-    nursery->log = log;
-    nursery->capacity = larger;
-    return true;
-}
-
-static bool have_room(struct sti_nursery *nursery, size_t begin)
-{
-    if (nursery->count < nursery->capacity)
-        return true;
-    if (nursery->count >= MAX_LOGGED && nursery->count >= 2 * nursery->compacted)
-        compact(nursery, begin);
-    return nursery->count < nursery->capacity / 2 || grow_log(nursery) || nursery->count < nursery->capacity;
 }
 
 /* In the midst of a scope too: a part of the log may lie in several nurseries. */
@@ -196,14 +136,18 @@ static __attribute__((noinline)) bool is_full(struct sti_nursery *nursery)
     sti_backend_theap *part = sti_backend_heap_theap(nursery->heap->backend);
     sti_backend_theap_collect(part, false);
     nursery->filled = sti_backend_theap_size(part).held;
-    return nursery->filled > MAX_FILLED / 2;
+    bool full = nursery->filled > MAX_FILLED / 2;
+    if (full)
+        nursery->filled = MAX_FILLED; /* so that it is renewed as soon as nobody has anything in its log */
+    return full;
 }
 
 /* The nursery that the scope's next block comes from, with room in its log. */
 static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope, size_t size)
 {
     struct sti_nursery *nursery = thread->nursery;
-    if (nursery == NULL || scope->young.apart || (nursery->filled + size > MAX_FILLED && is_full(nursery))) {
+    if (nursery == NULL || scope->young.apart || nursery->count == MAX_LOGGED ||
+        (nursery->filled + size > MAX_FILLED && is_full(nursery))) {
         nursery = push(thread);
         if (nursery == NULL)
             return NULL;
@@ -211,7 +155,7 @@ static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *sc
     }
     if (scope->young.blocks == 0) /* the thread may have given up its part of the heap, and have got another one */
         nursery->heap->theap = sti_backend_heap_theap(nursery->heap->backend);
-    return have_room(nursery, begin_in(nursery, &scope->young)) ? nursery : NULL;
+    return nursery;
 }
 
 static void *put(struct sti_thread *thread, struct sti_scope *scope, size_t size)
@@ -260,19 +204,22 @@ static const struct sti_scope *next_inside(const struct sti_thread *thread, cons
     return inner;
 }
 
-/* Of the log from here downwards. */
+/* Of the log from here downwards. Memory that the scope has freed may be that of a scope inside it by now, whose part
+ * of the log lies above. Without memory for a map what was known before is not too little. */
 static void measure(struct sti_young *young, struct sti_nursery *nursery, size_t end)
 {
-    young->held = 0;
+    size_t held = 0;
     while (nursery != NULL) {
-        struct sti_heap_part part = mark_live(nursery, begin_in(nursery, young), end);
-        /* Memory that the scope has freed may be that of a scope inside it by now, whose part of the log lies above. */
-        sti_heap_part_unmark(&part, nursery->log + end, nursery->count - end);
-        young->held += sum_and_unmark(&part);
+        if (!sti_heap_map_make_whole(nursery->heap))
+            return;
+        find_live(nursery, end, nursery->count, NULL);
+        held += find_live(nursery, begin_in(nursery, young), end, NULL);
+        sti_heap_map_drop(&nursery->heap->map);
         nursery = nursery == young->nursery ? NULL : nursery->below;
         end = nursery != NULL ? nursery->count : 0;
     }
-    young->measured = young->held;
+    young->held = held;
+    young->measured = held;
 }
 
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
@@ -310,11 +257,7 @@ static void pop_to(struct sti_thread *thread, const struct sti_young *young)
     while (thread->nursery != young->nursery && (young->nursery != NULL || thread->nursery->below != NULL)) {
         struct sti_nursery *nursery = thread->nursery;
         thread->nursery = nursery->below;
-        nursery->below = NULL;
-        if (thread->spare_nursery == NULL && nursery->committed < MAX_COMMITTED && nursery->filled < MAX_FILLED)
-            thread->spare_nursery = nursery;
-        else
-            retire(thread, nursery);
+        retire(thread, nursery);
     }
     if (thread->nursery->count == 0)
         renew_if_full(thread);
@@ -326,7 +269,6 @@ static void forget(struct sti_thread *thread, const struct sti_young *young)
         size_t begin = begin_in(nursery, young);
         nursery->committed += nursery->count - begin;
         nursery->count = begin;
-        nursery->compacted = 0;
         if (nursery == young->nursery)
             break;
     }
@@ -373,50 +315,6 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope)
         measure(outer, thread->nursery, thread->nursery->count);
 }
 
-static size_t mark_all(struct sti_thread *thread, const struct sti_young *young)
-{
-    size_t live = 0;
-    for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
-        live += mark_live(nursery, begin_in(nursery, young), nursery->count).live;
-        if (nursery == young->nursery)
-            break;
-    }
-    return live;
-}
-
-static void list_block(struct sti_single *single, void *block)
-{
-    single->block = block;
-    single->size = sti_backend_usable_size(block);
-}
-
-static void list_marked(struct sti_thread *thread, const struct sti_young *young, struct sti_heap *list)
-{
-    for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
-        for (size_t i = begin_in(nursery, young); i < nursery->count; i++) {
-            uintptr_t logged = (uintptr_t)nursery->log[i];
-            if ((logged & STI_HEAP_LIVES) == 0)
-                continue;
-            nursery->log[i] = (void *)(logged & ~STI_HEAP_LIVES);
-            list_block(&list->singles[list->count++], nursery->log[i]);
-        }
-        if (nursery == young->nursery)
-            break;
-    }
-}
-
-struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope)
-{
-    const struct sti_young *young = &scope->young;
-    if (!is_logged(thread, young))
-        return NULL;
-    size_t live = mark_all(thread, young);
-    struct sti_heap *list = live != 0 ? sti_process_calloc(1, sizeof *list + live * sizeof list->singles[0]) : NULL;
-    if (list != NULL)
-        list_marked(thread, young, list);
-    return list;
-}
-
 static size_t logged_in(const struct sti_thread *thread, const struct sti_young *young)
 {
     size_t logged = 0;
@@ -428,33 +326,22 @@ static size_t logged_in(const struct sti_thread *thread, const struct sti_young 
     return logged;
 }
 
-/* With room for it behind what is listed already. */
-static void list_copied(const struct sti_nursery *nursery, size_t begin, struct sti_heap *list)
-{
-    size_t count = nursery->count - begin;
-    void **copy = sti_process_malloc((count + 1) * sizeof *copy);
-    if (copy == NULL)
-        return;
-    memcpy(copy, nursery->log + begin, count * sizeof *copy);
-    struct sti_heap_part part = sti_heap_part_mark(nursery->heap->theap, copy, count);
-    for (size_t i = 0; i < count; i++) {
-        if ((part.addresses[i] & STI_HEAP_LIVES) != 0)
-            list_block(&list->singles[list->count++], (void *)(part.addresses[i] & ~STI_HEAP_LIVES));
-    }
-    sti_process_free(copy);
-}
-
-struct sti_heap *sti_nursery_list_inwards(struct sti_thread *thread, const struct sti_scope *scope)
+struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope)
 {
     const struct sti_young *young = &scope->young;
     size_t logged = is_logged(thread, young) ? logged_in(thread, young) : 0;
     struct sti_heap *list = logged != 0 ? sti_process_calloc(1, sizeof *list + logged * sizeof list->singles[0]) : NULL;
     for (struct sti_nursery *nursery = thread->nursery; list != NULL && nursery != NULL; nursery = nursery->below) {
-        list_copied(nursery, begin_in(nursery, young), list);
+        if (sti_heap_map_make_whole(nursery->heap))
+            find_live(nursery, begin_in(nursery, young), nursery->count, list);
+        sti_heap_map_drop(&nursery->heap->map);
         if (nursery == young->nursery)
             break;
     }
-    return list;
+    if (list == NULL || list->count > 0)
+        return list;
+    sti_process_free(list);
+    return NULL;
 }
 
 struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct sti_scope *scope)
@@ -473,9 +360,6 @@ void sti_nursery_give_back(struct sti_thread *thread)
         thread->nursery = NULL;
         retire(thread, nursery);
     }
-    if (thread->spare_nursery != NULL)
-        retire(thread, thread->spare_nursery);
-    thread->spare_nursery = NULL;
 }
 
 void sti_nursery_end_thread(struct sti_thread *thread)
@@ -485,5 +369,4 @@ void sti_nursery_end_thread(struct sti_thread *thread)
         thread->nursery = nursery->below;
         retire(thread, nursery);
     }
-    sti_nursery_give_back(thread);
 }

@@ -50,11 +50,9 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope);
 /* To roll them back: returns those that live, as single blocks, or NULL: there are none. */
 struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct sti_scope *scope);
 
-/* Those of the innermost scope that live now; nothing changes. NULL: none, or out of memory. */
+/* Those of a scope, and of all that are open inside it, that live now; nothing changes. NULL: none, or out of
+ * memory. */
 struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_scope *scope);
-
-/* The same of a scope and all that are open inside it; the log stays in its order. */
-struct sti_heap *sti_nursery_list_inwards(struct sti_thread *thread, const struct sti_scope *scope);
 
 /* Is it the heap of one that the thread has in use? */
 bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *backend);

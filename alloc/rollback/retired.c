@@ -4,8 +4,10 @@
  * the process's. */
 #include "retired.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/thread.h"
@@ -91,6 +93,28 @@ static struct sti_heap *take_ownerless(bool is_nursery)
 
 /* --- In and out --- */
 
+#define PAGE ((uintptr_t)4096)
+#define MIN_TAIL (4 * PAGE)
+
+/* Behind the last block that was ever made in a page nothing has been written to, but the system may have given all of
+ * it as one huge page. It gives zeros again, which is what mimalloc takes it for. */
+static void give_tail_back(const struct sti_backend_area *area, void *unused)
+{
+    uintptr_t begin = (area->end + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t end = area->reach & ~(PAGE - 1);
+    (void)unused;
+    if (begin + MIN_TAIL <= end)
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+/* Of those that wait for long: a thread with few has them empty soon. */
+static void give_tails_back(const struct sti_heap *heap)
+{
+    int saved_errno = errno;
+    sti_backend_theap_areas(sti_backend_heap_theap(heap->backend), give_tail_back, NULL);
+    errno = saved_errno;
+}
+
 struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery)
 {
     struct sti_heap *heap = take_retired(thread, &is_nursery);
@@ -103,6 +127,7 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
     thread->retired = heap;
     if (++thread->retired_count <= KEPT_EMPTY)
         return;
+    give_tails_back(heap);
     struct sti_heap *empty = take_retired(thread, NULL);
     if (empty != NULL)
         sti_heap_end(empty);

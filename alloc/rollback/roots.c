@@ -33,9 +33,9 @@
  * Other threads may write the roots meanwhile: a word is read whole, and who stores a pointer to this task's block at
  * this very moment got it from a task that is being rolled back, which no scan could help.
  *
- * The loader's lock is held only while it is asked where modules have their variables: or threads that roll back would
- * wait for each other. What is never unloaded (lasting.h) is then read where it lies; of any other module, which
- * another thread may be unloading, the system is asked for copies, which end where the memory does. */
+ * The loader's lock is held while it is asked where modules have their variables. What is never unloaded (lasting.h) is
+ * read afterwards, or threads that roll back would wait for each other; any other module, which another thread may be
+ * unloading, is read with the lock. */
 
 #define SAMPLED_EVERY 64
 #define MAX_HITS 16
@@ -71,6 +71,7 @@ struct scan {
     uintptr_t end;
     struct hit {
         struct sti_root root;
+        char *module; /* the name in it */
         const struct sti_heap *heap;
         size_t size; /* of the block; 0: another root led to it before */
     } hits[MAX_HITS];
@@ -81,8 +82,7 @@ struct scan {
     struct part *parts; /* to be scanned */
     size_t part_count;
     size_t part_capacity;
-    bool unanswered; /* the system gives no copies, so what may be unloaded is read with the loader's lock */
-    bool blind;      /* there is something that it could neither read nor know to be unreadable */
+    bool blind; /* there is something that it could neither read nor know to be unreadable */
 };
 
 /* libc's own lists of what it has open keep nothing open, but these variables of its are anybody's to set; nor does the
@@ -110,6 +110,15 @@ static void push(struct scan *scan, struct sti_heap_block block)
     scan->pending[scan->pending_count++] = block;
 }
 
+/* The module may be gone when it is told of, and its name with it. */
+static void note_hit(struct scan *scan, const struct sti_root *root, const struct sti_heap *heap, size_t size)
+{
+    struct hit *hit = &scan->hits[scan->hit_count++];
+    size_t length = strlen(root->module) + 1;
+    *hit = (struct hit){ .root = *root, .module = sti_process_malloc(length), .heap = heap, .size = size };
+    hit->root.module = hit->module != NULL ? memcpy(hit->module, root->module, length) : "";
+}
+
 /* A root without a module is a word of a marked block. */
 static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
@@ -123,11 +132,10 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
         return;
     if (found == STI_HEAP_UNKNOWN)
         scan->blind = true;
-    if (found == STI_HEAP_NEW && !heap->is_of_libc && !heap->is_opaque) /* what libc's point to is libc's */
+    if (found == STI_HEAP_NEW && !heap->is_of_libc && heap->reach == 0) /* what libc's point to is libc's */
         push(scan, block);
     if (root->module != NULL && scan->hit_count < MAX_HITS)
-        scan->hits[scan->hit_count++] =
-            (struct hit){ .root = *root, .heap = heap, .size = found == STI_HEAP_NEW ? block.size : 0 };
+        note_hit(scan, root, heap, found == STI_HEAP_NEW ? block.size : 0);
 }
 
 /* Variables that belong together; the offset of a root counts from base. */
@@ -141,17 +149,42 @@ struct part {
     struct range range;
     uintptr_t begin;
     uintptr_t end;
-    bool lasts; /* it stays where it is for as long as this thread looks */
-    char *name; /* a copy of the module's; NULL: none is needed */
 };
+
+/* Most words are zero, or numbers, or addresses of elsewhere: their upper halves, four at a time, tell so of AT_ONCE
+ * words quicker than each word by itself. */
+#define AT_ONCE 16
+
+typedef int32_t halves __attribute__((vector_size(16), aligned(8), may_alias));
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) static inline bool may_have_any(const struct scan *scan,
+                                                                                               const uintptr_t *words)
+{
+    const halves *of = (const halves *)words;
+    const int32_t lowest = (int32_t)(scan->begin >> 32);
+    const int32_t highest = (int32_t)(scan->end >> 32);
+    union {
+        halves halves;
+        uint64_t words[2];
+    } found = { .words = { 0, 0 } };
+    for (size_t i = 0; i < AT_ONCE / 2; i += 2) {
+        halves upper = __builtin_shufflevector(of[i], of[i + 1], 1, 3, 5, 7) & (int32_t)(ADDRESS_BITS >> 32);
+        found.halves |= (upper >= lowest) & (upper <= highest);
+    }
+    return (found.words[0] | found.words[1]) != 0;
+}
 
 /* Words that lie at begin, be they read there or in a copy. Reads whatever lies there, a sanitizer's red zones too. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static inline void
-scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const volatile uintptr_t *words, size_t count)
+scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const uintptr_t *words, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        uintptr_t word = words[i] & ADDRESS_BITS;
-        if (__builtin_expect(word - scan->begin < scan->end - scan->begin, 0)) {
+    for (size_t i = 0; i < count;) {
+        while (i + AT_ONCE <= count && !may_have_any(scan, words + i))
+            i += AT_ONCE;
+        for (size_t end = i + AT_ONCE < count ? i + AT_ONCE : count; i < end; i++) {
+            uintptr_t word = *(const volatile uintptr_t *)&words[i] & ADDRESS_BITS;
+            if (__builtin_expect(word - scan->begin >= scan->end - scan->begin, 1))
+                continue;
             uintptr_t at = begin + i * sizeof(uintptr_t);
             struct sti_root root = {
                 .address = at, .offset = at - range->base, .module = range->module, .where = range->where
@@ -193,25 +226,20 @@ static void scan_range(struct scan *scan, const struct range *range, uintptr_t b
     if (!align(&begin, &end))
         return;
     if (sti_readable_all())
-        scan_words(scan, range, begin, (const volatile uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
+        scan_words(scan, range, begin, (const uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
     else if (!scan_readable(scan, range, begin, end))
         scan->blind = true;
 }
 
-static void scan_part(struct scan *scan, const struct part *part)
-{
-    uintptr_t begin = part->begin;
-    uintptr_t end = part->end;
-    if (part->lasts)
-        scan_range(scan, &part->range, begin, end);
-    else if (align(&begin, &end) && !scan_readable(scan, &part->range, begin, end))
-        scan->unanswered = true;
-}
-
 /* --- Where the variables are -------------------------------------------------------------------------------------- */
 
-static void add_part(struct scan *scan, const struct dl_phdr_info *info, struct part part)
+/* Now, or later, without the loader's lock. */
+static void have_scanned(struct scan *scan, const struct part *part, bool lasts)
 {
+    if (!lasts) {
+        scan_range(scan, &part->range, part->begin, part->end);
+        return;
+    }
     if (scan->part_count == scan->part_capacity) {
         size_t larger = scan->part_capacity == 0 ? 64 : 2 * scan->part_capacity;
         struct part *parts = sti_process_realloc(scan->parts, larger * sizeof *parts);
@@ -222,21 +250,14 @@ static void add_part(struct scan *scan, const struct dl_phdr_info *info, struct 
         scan->parts = parts;
         scan->part_capacity = larger;
     }
-    part.range.module = info->dlpi_name;
-    if (!sti_module_lasts(info)) {
-        size_t size = strlen(info->dlpi_name) + 1;
-        part.name = sti_process_malloc(size);
-        part.range.module = part.name != NULL ? memcpy(part.name, info->dlpi_name, size) : "";
-    }
-    scan->parts[scan->part_count++] = part;
+    scan->parts[scan->part_count++] = *part;
 }
 
 /* Writable, but for the part that is read-only once relocated; and for the loader's that begins as zeros: it
  * says there where files had been mapped, and a task may have mapped something in their place. */
-static void add_data(struct scan *scan, const struct dl_phdr_info *info, bool lasts)
+static void have_data_scanned(struct scan *scan, const struct dl_phdr_info *info)
 {
-    struct part part = { .lasts = lasts };
-    part.range = (struct range){ .base = info->dlpi_addr, .where = "data" };
+    struct part part = { .range = { .base = info->dlpi_addr, .module = info->dlpi_name, .where = "data" } };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t constant = 0;
     uintptr_t constant_end = 0;
@@ -255,70 +276,40 @@ static void add_data(struct scan *scan, const struct dl_phdr_info *info, bool la
         part.end = part.begin + (sti_caller_is_loader((void *)part.begin) ? segment->p_filesz : segment->p_memsz);
         if (constant_end > part.begin && constant <= part.begin && constant_end <= part.end)
             part.begin = constant_end;
-        add_part(scan, info, part);
+        have_scanned(scan, &part, sti_module_lasts(info));
     }
 }
 
-/* Of the calling thread, where it has any of this module's. Nobody else takes them away. */
-static void add_thread_local(struct scan *scan, const struct dl_phdr_info *info)
+/* Of the calling thread, where it has any of this module's. Nobody else takes them away, but their name. */
+static void have_thread_local_scanned(struct scan *scan, const struct dl_phdr_info *info)
 {
     uintptr_t begin = (uintptr_t)info->dlpi_tls_data;
-    if (begin == 0)
-        return;
-    struct part part = { .begin = begin, .lasts = true };
-    part.range = (struct range){ .base = begin, .where = "thread-local" };
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+    struct part part = { .begin = begin,
+                         .range = { .base = begin, .module = info->dlpi_name, .where = "thread-local" } };
+    for (size_t i = 0; begin != 0 && i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         part.end = begin + segment->p_memsz;
         if (segment->p_type == PT_TLS)
-            add_part(scan, info, part);
+            have_scanned(scan, &part, sti_module_lasts(info));
     }
 }
 
 /* With the loader's lock. This library and mimalloc know every heap; what they say of one keeps nothing alive. */
-static int add_module(struct dl_phdr_info *info, size_t size, void *scan)
+static int have_module_scanned(struct dl_phdr_info *info, size_t size, void *scan)
 {
     (void)size;
     if (!sti_caller_module_is_only_ours(info)) {
-        add_data(scan, info, sti_module_lasts(info));
-        add_thread_local(scan, info);
+        have_data_scanned(scan, info);
+        have_thread_local_scanned(scan, info);
     }
     return 0;
 }
 
-/* The same, for what may be unloaded. */
-static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    struct scan *scan = argument;
-    (void)size;
-    if (sti_caller_module_is_only_ours(info) || sti_module_lasts(info))
-        return 0;
-    size_t known = scan->part_count;
-    add_data(scan, info, true);
-    for (; known < scan->part_count; known++)
-        scan_part(scan, &scan->parts[known]);
-    return 0;
-}
-
-static void visit_modules(struct scan *scan, int (*visit)(struct dl_phdr_info *, size_t, void *))
-{
-    dl_iterate_phdr(visit, scan);
-}
-
 static void scan_modules(struct scan *scan)
 {
-    visit_modules(scan, add_module);
-    size_t count = scan->part_count;
-    for (size_t i = 0; i < count; i++)
-        scan_part(scan, &scan->parts[i]);
-    if (scan->unanswered)
-        visit_modules(scan, scan_module);
-}
-
-static void drop_parts(struct scan *scan)
-{
+    dl_iterate_phdr(have_module_scanned, scan);
     for (size_t i = 0; i < scan->part_count; i++)
-        sti_process_free(scan->parts[i].name);
+        scan_range(scan, &scan->parts[i].range, scan->parts[i].begin, scan->parts[i].end);
     sti_process_free(scan->parts);
 }
 
@@ -412,8 +403,8 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     for (size_t i = 0; i < scan.hit_count; i++) {
         sti_reporting_kept(sti_thread_own(), &scan.hits[i].root, scan.hits[i].size);
         sti_roots_report(&scan.hits[i].root, sti_heap_kept(scan.hits[i].heap), sti_kept_bytes() + kept, task);
+        sti_process_free(scan.hits[i].module);
     }
-    drop_parts(&scan);
     return kept;
 }
 

@@ -26,13 +26,17 @@
 struct sti_undo {
     const struct sti_undo_kind *kind;
     void *key;
-    struct sti_undo **log;           /* where it is, */
-    const struct sti_thread *thread; /* whose; NULL: a group's */
-    struct sti_undo *next;           /* of the log, older */
-    struct sti_undo **link;          /* what points to it */
-    struct sti_undo *next_of_table;  /* with the same hash */
-    bool stays;                      /* a root leads to it */
+    struct sti_undo_log *log;
+    struct sti_undo *next;          /* of the log, older */
+    struct sti_undo **link;         /* what points to it */
+    struct sti_undo *next_of_table; /* with the same hash */
+    bool stays;                     /* a root leads to it */
     _Alignas(max_align_t) unsigned char before[];
+};
+
+/* That of a scope that never ends, as its thread has left it otherwise, stays, and its entries with it. */
+struct sti_undo_log {
+    struct sti_undo *first; /* the newest */
 };
 
 #define LISTS ((size_t)1 << 12)
@@ -67,13 +71,8 @@ static struct sti_undo **list_of(const void *key)
 }
 _Static_assert(LISTS == 1 << 12, "the hash has as many bits");
 
-static bool has_any(struct sti_undo *const *log)
-{
-    return __atomic_load_n(log, __ATOMIC_RELAXED) != NULL;
-}
-
 /* With the lock, as what follows. */
-static bool is_noted(struct sti_undo *const *log, const struct sti_undo_kind *kind, const void *key)
+static bool is_noted(const struct sti_undo_log *log, const struct sti_undo_kind *kind, const void *key)
 {
     const struct sti_undo *entry = *list_of(key);
     while (entry != NULL && (entry->log != log || entry->kind != kind || entry->key != key))
@@ -81,14 +80,14 @@ static bool is_noted(struct sti_undo *const *log, const struct sti_undo_kind *ki
     return entry != NULL;
 }
 
-static void put_first(struct sti_undo *entry, struct sti_undo **log)
+static void put_first(struct sti_undo *entry, struct sti_undo_log *log)
 {
     entry->log = log;
-    entry->next = *log;
-    entry->link = log;
-    if (*log != NULL)
-        (*log)->link = &entry->next;
-    __atomic_store_n(log, entry, __ATOMIC_RELAXED);
+    entry->next = log->first;
+    entry->link = &log->first;
+    if (log->first != NULL)
+        log->first->link = &entry->next;
+    log->first = entry;
 }
 
 static void take_off(struct sti_undo *entry)
@@ -97,7 +96,7 @@ static void take_off(struct sti_undo *entry)
     while (*link != entry)
         link = &(*link)->next_of_table;
     *link = entry->next_of_table;
-    __atomic_store_n(entry->link, entry->next, __ATOMIC_RELAXED);
+    *entry->link = entry->next;
     if (entry->next != NULL)
         entry->next->link = entry->link;
     atomic_fetch_sub_explicit(&sti_undo_count, 1, memory_order_relaxed);
@@ -114,13 +113,20 @@ static void drop_all(struct sti_undo *list)
 }
 
 /* By this scope: what is noted then knows how it was before. */
-static bool is_changed(struct sti_undo *const *log, const struct sti_undo_kind *kind, const void *key)
+static bool is_changed(const struct sti_undo_log *log, const struct sti_undo_kind *kind, const void *key)
 {
-    if (!has_any(log) || !lock())
+    if (!lock())
         return false;
     bool noted = is_noted(log, kind, key);
     unlock();
     return noted;
+}
+
+static struct sti_undo_log *log_of(struct sti_scope *scope)
+{
+    if (scope->undo == NULL)
+        scope->undo = sti_process_calloc(1, sizeof *scope->undo);
+    return scope->undo;
 }
 
 bool sti_undo_add(const struct sti_undo_kind *kind, void *key, const void *before)
@@ -128,13 +134,15 @@ bool sti_undo_add(const struct sti_undo_kind *kind, void *key, const void *befor
     const struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL || thread->scope->keeps > 0 || !sti_rule_is_on(kind->rule))
         return true;
-    struct sti_undo **log = &thread->scope->undo;
+    struct sti_undo_log *log = log_of(thread->scope);
+    if (log == NULL)
+        return false;
     if (kind->is_threads && is_changed(log, kind, key))
         return true;
     struct sti_undo *entry = sti_process_malloc(sizeof *entry + kind->size);
     if (entry == NULL)
         return false;
-    *entry = (struct sti_undo){ .kind = kind, .key = key, .thread = thread };
+    *entry = (struct sti_undo){ .kind = kind, .key = key };
     memcpy(entry->before, before, kind->size);
     if (!lock()) {
         sti_process_free(entry);
@@ -152,7 +160,7 @@ bool sti_undo_add(const struct sti_undo_kind *kind, void *key, const void *befor
 bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void *before)
 {
     const struct sti_thread *thread = sti_thread_metered;
-    struct sti_undo *const *own = thread != NULL ? &thread->scope->undo : NULL;
+    const struct sti_undo_log *own = thread != NULL ? thread->scope->undo : NULL;
     struct sti_undo *ended = NULL;
     bool was_own = false;
     if (!lock())
@@ -177,18 +185,15 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
 
 /* --- The end of a scope. Its thread, outside of it, which no signal handler finds in here. --- */
 
-enum which { ALL, THREADS, NOTED_BY_OUTER };
-
-/* Off the log and the table, as a list, the newest first. */
-static struct sti_undo *take(struct sti_undo **log, enum which which, struct sti_undo *const *outer)
+/* Off the log and the table, as a list, the newest first: all; or those of the thread's own that the outer log has
+ * noted too; or, where there is none, all of the thread's own. With the lock. */
+static struct sti_undo *take(struct sti_undo_log *log, bool only_threads, const struct sti_undo_log *outer)
 {
     struct sti_undo *list = NULL;
     struct sti_undo **end = &list;
-    for (struct sti_undo *entry = *log, *next; entry != NULL; entry = next) {
+    for (struct sti_undo *entry = log->first, *next; entry != NULL; entry = next) {
         next = entry->next;
-        if (which != ALL && !entry->kind->is_threads)
-            continue;
-        if (which == NOTED_BY_OUTER && !is_noted(outer, entry->kind, entry->key))
+        if (only_threads && (!entry->kind->is_threads || (outer != NULL && !is_noted(outer, entry->kind, entry->key))))
             continue;
         take_off(entry);
         entry->next = NULL;
@@ -198,49 +203,61 @@ static struct sti_undo *take(struct sti_undo **log, enum which which, struct sti
     return list;
 }
 
-/* What is left of the one log is the newest of the other. */
-static void append(struct sti_undo **from, struct sti_undo **to, const struct sti_thread *thread)
-{
-    struct sti_undo *first = *from;
-    if (first == NULL)
-        return;
-    struct sti_undo *last = first;
-    for (struct sti_undo *entry = first; entry != NULL; entry = entry->next) {
-        entry->log = to;
-        entry->thread = thread;
-        last = entry;
-    }
-    last->next = *to;
-    if (*to != NULL)
-        (*to)->link = &last->next;
-    first->link = to;
-    *from = NULL;
-    __atomic_store_n(to, first, __ATOMIC_RELAXED);
-}
-
-static struct sti_undo *take_locked(struct sti_undo **log, enum which which)
+static struct sti_undo *take_locked(struct sti_undo_log *log, bool only_threads)
 {
     lock();
-    struct sti_undo *list = take(log, which, NULL);
+    struct sti_undo *list = take(log, only_threads, NULL);
     unlock();
     return list;
 }
 
-void sti_undo_commit(struct sti_scope *scope)
+/* The entries of the one log are the newest of the other. With the lock. */
+static void append(struct sti_undo_log *from, struct sti_undo_log *to)
 {
-    if (!has_any(&scope->undo))
+    struct sti_undo **end = &from->first;
+    for (; *end != NULL; end = &(*end)->next)
+        (*end)->log = to;
+    *end = to->first;
+    if (to->first != NULL)
+        to->first->link = end;
+    to->first = from->first;
+    if (to->first != NULL)
+        to->first->link = &to->first;
+}
+
+/* What both have noted the outer one knows from before. */
+static void hand_over(struct sti_undo_log **from, struct sti_undo_log **to)
+{
+    struct sti_undo_log *log = *from;
+    struct sti_undo *ended = NULL;
+    if (log == NULL)
         return;
-    struct sti_scope *outer = scope->outer;
+    *from = NULL;
     lock();
-    struct sti_undo *ended;
-    if (outer == NULL) {
-        ended = take(&scope->undo, ALL, NULL);
+    if (*to == NULL) {
+        *to = log;
+        log = NULL;
     } else {
-        ended = take(&scope->undo, NOTED_BY_OUTER, &outer->undo);
-        append(&scope->undo, &outer->undo, scope->thread);
+        ended = take(log, true, *to);
+        append(log, *to);
     }
     unlock();
+    sti_process_free(log);
     drop_all(ended);
+}
+
+void sti_undo_commit(struct sti_scope *scope)
+{
+    struct sti_undo_log *log = scope->undo;
+    if (log == NULL)
+        return;
+    if (scope->outer != NULL) {
+        hand_over(&scope->undo, &scope->outer->undo);
+        return;
+    }
+    scope->undo = NULL;
+    drop_all(take_locked(log, false));
+    sti_process_free(log);
 }
 
 /* Closing a handle may call the application, and be a point of cancellation. */
@@ -339,65 +356,27 @@ static void look_with_heaps(struct sti_scope *scope, struct sti_undo *handles, c
 /* The values that the thread has back are no roots any more when the handles are looked at. */
 void sti_undo_rollback(struct sti_scope *scope, const char *task)
 {
-    if (!has_any(&scope->undo))
+    struct sti_undo_log *log = scope->undo;
+    if (log == NULL)
         return;
-    undo_all(scope, take_locked(&scope->undo, THREADS));
-    struct sti_undo *handles = take_locked(&scope->undo, ALL);
-    if (handles == NULL)
-        return;
-    if (sti_roots_are_scanned())
+    scope->undo = NULL;
+    undo_all(scope, take_locked(log, true));
+    struct sti_undo *handles = take_locked(log, false);
+    sti_process_free(log);
+    if (handles != NULL && sti_roots_are_scanned())
         look_with_heaps(scope, handles, task);
     undo_all(scope, handles);
 }
 
-void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo **group)
+void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo_log **group)
 {
-    if (!has_any(&subtask->undo))
+    if (subtask->undo == NULL)
         return;
-    undo_all(subtask, take_locked(&subtask->undo, THREADS));
-    lock();
-    append(&subtask->undo, group, NULL);
-    unlock();
+    undo_all(subtask, take_locked(subtask->undo, true));
+    hand_over(&subtask->undo, group);
 }
 
-void sti_undo_take_over(struct sti_undo **group, struct sti_scope *scope)
+void sti_undo_take_over(struct sti_undo_log **group, struct sti_scope *scope)
 {
-    if (!has_any(group))
-        return;
-    lock();
-    append(group, &scope->undo, scope->thread);
-    unlock();
-}
-
-/* --- Scopes that nobody is in any more --- */
-
-/* Of the thread. */
-static struct sti_undo *take_abandoned(const struct sti_thread *thread)
-{
-    struct sti_undo *list = NULL;
-    for (size_t i = 0; i < LISTS; i++) {
-        struct sti_undo **link = &sti_undo_table[i];
-        while (*link != NULL) {
-            struct sti_undo *entry = *link;
-            if (entry->thread == NULL || entry->thread != thread) {
-                link = &entry->next_of_table;
-                continue;
-            }
-            *link = entry->next_of_table;
-            atomic_fetch_sub_explicit(&sti_undo_count, 1, memory_order_relaxed);
-            entry->next = list;
-            list = entry;
-        }
-    }
-    return list;
-}
-
-void sti_undo_end_thread(const struct sti_thread *thread)
-{
-    if (atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0)
-        return;
-    lock();
-    struct sti_undo *list = take_abandoned(thread);
-    unlock();
-    drop_all(list);
+    hand_over(group, &scope->undo);
 }

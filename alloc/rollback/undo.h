@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "alloc/base/process.h"
+
 /* --- A scope's log. The overrides of the functions that change something (override_thread.c,
  * charge/override_handle.c) note the change in the log of the innermost scope, with what undoes it. A rollback undoes
  * all that is noted, the newest first, before the task's memory goes; a commit drops it; an inner scope that ends Ok
@@ -24,7 +26,7 @@
 
 struct sti_scope;
 struct sti_thread;
-struct sti_undo;
+struct sti_undo_log;
 
 /* Outside of the scope, by the thread that rolls it back. before: a copy of what was noted, which the entry has. */
 typedef void sti_undo_fn(struct sti_scope *scope, void *key, void *before);
@@ -50,8 +52,10 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
  * thread. */
 static inline bool sti_undo_end(const struct sti_undo_kind *kind, const void *key, void *before)
 {
-    /* relaxed: the thread that closes a handle has it from the one that opened it */
-    if (__builtin_expect(atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0, 1))
+    /* relaxed: the thread that closes a handle has it from the one that opened it. In part of a process (process.h) the
+     * lock may be held for ever */
+    if (__builtin_expect(atomic_load_explicit(&sti_undo_count, memory_order_relaxed) == 0, 1) ||
+        sti_process_is_partial())
         return false;
     return sti_undo_end_noted(kind, key, before);
 }
@@ -63,10 +67,7 @@ void sti_undo_rollback(struct sti_scope *scope, const char *task);
 /* A task on several threads. The scope of a stolen subtask ends, and its thread goes on to something else before the
  * outcome is known: what is the thread's own is undone now, the handles are the group's. And the task ends: they are
  * its scope's. Their thread. */
-void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo **group);
-void sti_undo_take_over(struct sti_undo **group, struct sti_scope *scope);
-
-/* The thread ends, in scopes that will never end: nothing of them may be touched any more. */
-void sti_undo_end_thread(const struct sti_thread *thread);
+void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo_log **group);
+void sti_undo_take_over(struct sti_undo_log **group, struct sti_scope *scope);
 
 #endif

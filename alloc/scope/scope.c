@@ -250,11 +250,11 @@ static inline void look_first(const struct sti_thread *thread, struct sti_scope 
         scope->looked = looked;
 }
 
-/* Few tasks leave anything in the thread or in libc; others may close the last handle meanwhile. */
+/* Few tasks leave anything in the thread or in libc. */
 static inline bool has_left_state(const struct sti_scope *scope)
 {
-    const void *undo = __atomic_load_n(&scope->undo, __ATOMIC_RELAXED);
-    return __builtin_expect(((uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)undo) != 0, 0);
+    uintptr_t any = (uintptr_t)scope->libc_heaps | (uintptr_t)scope->mapped | (uintptr_t)scope->undo;
+    return __builtin_expect(any != 0, 0);
 }
 
 __attribute__((noinline)) void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope)
@@ -349,7 +349,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_payload_hand_over(scope, outcome);
     bool commits = outcome->status == STINT_OK && !request->options->discard;
 
-    size_t held = sti_heap_held_at_end(scope);
+    size_t held = sti_heap_held(scope);
     size_t mapped = sti_mapped_held(scope->mapped); /* which the system has back at once */
     if (held > scope->peak)
         scope->peak = held;

@@ -34,7 +34,6 @@
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/retired.h"
-#include "alloc/rollback/undo.h"
 
 /* mimalloc gives up a thread's pages in the destructor of its key, and in those nothing can be rolled back. So a thread
  * that ends with a share is made to wait before: destructors of keys come behind those of thread-local variables. Not a
@@ -192,8 +191,6 @@ static void end_thread(void *record)
     if (!sti_thread_begin_end(thread))
         return;
     sti_share_end_thread(thread);
-    sti_undo_end_thread(thread);
-    sti_mapped_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_hooks->end_thread(&thread->sampling);
     sti_own_forks_end_thread();

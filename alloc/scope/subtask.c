@@ -227,7 +227,6 @@ static void begin_outermost(struct sti_thread *thread, struct sti_scope *scope)
     share->heaps = NULL;
     scope->mapped = share->mapped;
     share->mapped = NULL;
-    sti_mapped_set_thread(scope->mapped, thread);
     sti_meter_begin(thread, &scope->request->options->budget);
     sti_group_begin(share, scope);
     if (sti_scope_has_limit_of_time(scope))
@@ -265,7 +264,6 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
     atomic_fetch_add_explicit(&share->group->deferred, scope->deferred, memory_order_relaxed);
     share->heaps = scope->heaps;
     share->mapped = scope->mapped;
-    sti_mapped_set_thread(share->mapped, NULL);
     share->runs = false;
 }
 

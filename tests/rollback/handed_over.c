@@ -186,4 +186,30 @@ TEST(what_an_interrupt_leaves_is_taken_back_with_no_room_for_a_copy)
     assert_int_equal(bad, 0);
 }
 
+/* --- And what libc is handed, and keeps --- */
+
+static int change_the_environment(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return putenv(strdup("STINT_TEST_OF_TASK=hello")) == 0 ? EIO : errno;
+}
+
+static int fill_memory(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (size_t i = 0; i < 30000; i++)
+        memset(keep(malloc(32)), 'Z', 32);
+    return EIO;
+}
+
+TEST(the_environment_has_a_copy_of_a_task_s_string)
+{
+    assert_int_equal(run_task(change_the_environment, NULL, NULL).error, EIO);
+    run_task(fill_memory, NULL, NULL);
+    assert_string_equal(getenv("STINT_TEST_OF_TASK"), "hello");
+    unsetenv("STINT_TEST_OF_TASK");
+}
+
 TEST_MAIN()

@@ -400,6 +400,53 @@ TEST(a_child_has_its_own)
     assert_true(is_gone(work.made, work.size));
 }
 
+static atomic_bool enough;
+
+static int map_on_and_on(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    while (!atomic_load(&enough))
+        munmap(map_memory(MIB), MIB);
+    return EIO;
+}
+
+static void *map_beside(void *arg)
+{
+    stint_outcome outcome;
+    stint_run(map_on_and_on, arg, NULL, &outcome);
+    return NULL;
+}
+
+/* The other thread may be in the midst of any call. */
+static int fork_often(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->made = map_memory(work->size);
+    for (size_t i = 0; i < 200 && work->seen == 0; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(10);
+            munmap(map_memory(MIB), MIB);
+            _exit(mprotect(work->made, work->size, PROT_READ | PROT_WRITE));
+        }
+        waitpid(child, &work->seen, 0);
+    }
+    return EIO;
+}
+
+TEST(a_child_is_not_kept_by_what_other_threads_were_doing)
+{
+    struct work work = { .size = MIB };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, map_beside, NULL), 0);
+    run(fork_often, &work);
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(work.seen, 0);
+}
+
 static int end_the_thread(void *arg, void **value)
 {
     struct work *work = arg;

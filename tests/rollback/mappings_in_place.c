@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task maps or moves to a place of its choice, where there is something of its own, of the process's, and
- * nothing, side by side: what was free counts and goes with a rollback, what is in the place of somebody's is his. */
+ * What a task maps or moves to a place of its choice: where nothing is it counts and goes with a rollback, in the place
+ * of somebody's it is his, and where something is in a part of the place it is refused, as moves to a place are. */
 #include "support.h"
 
 #include <sys/mman.h>
@@ -75,41 +75,39 @@ static char *free_place(size_t size)
 
 /* --- mmap --- */
 
+/* Something is in its second and its fourth MiB. */
 static int map_over_own_and_free(void *arg, void **value)
 {
     struct work *work = arg;
     (void)value;
     work->made = map_memory(8 * MIB);
-    munmap(work->made + MIB, 2 * MIB);
+    munmap(work->made, MIB);
+    munmap(work->made + 2 * MIB, MIB);
     munmap(work->made + 4 * MIB, 4 * MIB);
-    work->seen = map_there(work->made, 8 * MIB, BOTH) != work->made;
-    memset(work->made, 1, 8 * MIB);
+    work->made[MIB] = 5;
+    work->seen = map_there(work->made, 8 * MIB, BOTH) == MAP_FAILED ? errno : 0;
+    work->done = work->made[MIB] == 5 && is_gone(work->made + 2 * MIB, MIB) && is_gone(work->made + 4 * MIB, 4 * MIB);
     work->left = memory_left();
     return work->error;
 }
 
-TEST(where_own_and_free_pages_lie_side_by_side_all_are_the_task_s)
+TEST(where_own_and_free_pages_lie_side_by_side_it_is_refused_and_nothing_is_changed)
 {
     struct work work = { .error = EIO };
     run(map_over_own_and_free, &work);
-    assert_int_equal(work.seen, 0);
-    assert_int_equal(work.left, 56 * MIB);
+    assert_int_equal(work.seen, EEXIST);
+    assert_int_equal(work.done, 1);
+    assert_int_equal(work.left, 62 * MIB);
     assert_true(is_gone(work.made, 8 * MIB));
-    work.error = 0;
-    assert_ok(run(map_over_own_and_free, &work));
-    assert_true(is_there(work.made, 8 * MIB));
-    munmap(work.made, 8 * MIB);
 }
 
-/* Each begins with the last page of the one before it. */
+/* Behind each other. */
 static int map_chain(void *arg, void **value)
 {
     struct work *work = arg;
     (void)value;
-    if (map_there(work->made, PAGE, BOTH) != work->made)
-        return EIO;
     for (; work->done < 64; work->done++) {
-        if (map_there(work->made + work->done * MIB, MIB + PAGE, BOTH) == MAP_FAILED)
+        if (map_there(work->made + work->done * MIB, MIB, BOTH) == MAP_FAILED)
             return errno;
     }
     return EIO;
@@ -124,32 +122,29 @@ TEST(no_chain_of_them_passes_the_memory_limit)
     assert_true(is_gone(work.made, 65 * MIB));
 }
 
-/* Pages of the process's at 1 and from 3 to 5 MiB, of the task's at 6. */
+/* Pages of the process's and of the task's side by side. */
 static int map_over_all(void *arg, void **value)
 {
     struct work *work = arg;
     (void)value;
-    map_there(work->made + 6 * MIB, MIB, PROT_NONE);
-    work->seen = map_there(work->made, 8 * MIB, BOTH) != work->made;
-    memset(work->made, 1, 8 * MIB);
+    map_there(work->made + 3 * MIB, MIB, PROT_NONE);
+    work->seen = map_there(work->made, 4 * MIB, BOTH) != work->made;
+    memset(work->made, 1, 4 * MIB);
     work->left = memory_left();
     return EIO;
 }
 
-TEST(in_the_place_of_the_process_s_pages_they_stay_and_around_them_they_go)
+TEST(in_the_place_of_the_process_s_pages_they_stay_and_beside_them_they_go)
 {
-    struct work work = { .made = free_place(8 * MIB) };
-    map_there(work.made + MIB, PAGE, BOTH);
-    map_there(work.made + 3 * MIB, 2 * MIB, PROT_NONE);
+    struct work work = { .made = free_place(4 * MIB) };
+    map_there(work.made, 3 * MIB, PROT_NONE);
     stint_outcome outcome = run(map_over_all, &work);
     assert_int_equal(work.seen, 0);
-    assert_int_equal(work.left, 64 * MIB - 6 * MIB + PAGE);
-    assert_in_range(outcome.usage.allocated, 8 * MIB, 8 * MIB + KIB);
-    assert_true(is_gone(work.made, MIB) && is_gone(work.made + MIB + PAGE, 2 * MIB - PAGE));
-    assert_true(is_gone(work.made + 5 * MIB, 3 * MIB));
-    assert_true(is_there(work.made + MIB, PAGE) && is_there(work.made + 3 * MIB, 2 * MIB));
-    work.made[3 * MIB] = 1;
-    munmap(work.made, 8 * MIB);
+    assert_int_equal(work.left, 63 * MIB);
+    assert_in_range(outcome.usage.allocated, 4 * MIB, 4 * MIB + KIB);
+    assert_true(is_there(work.made, 3 * MIB) && is_gone(work.made + 3 * MIB, MIB));
+    work.made[2 * MIB] = 1;
+    munmap(work.made, 3 * MIB);
 }
 
 /* In a pipe nothing can be mapped. */
@@ -161,7 +156,7 @@ static int map_in_vain(void *arg, void **value)
     map_there(work->made + MIB, MIB, BOTH);
     if (pipe(both) != 0)
         return errno;
-    void *made = mmap(work->made, 8 * MIB, PROT_READ, MAP_PRIVATE | MAP_FIXED, both[0], 0);
+    void *made = mmap(work->made + 2 * MIB, 6 * MIB, PROT_READ, MAP_PRIVATE | MAP_FIXED, both[0], 0);
     work->seen = made == MAP_FAILED ? errno : 0;
     close(both[0]);
     close(both[1]);
@@ -204,89 +199,67 @@ TEST(what_is_mapped_to_be_kept_is_the_process_s_where_nothing_was)
 
 /* --- mremap --- */
 
-static int move_into(void *arg, void **value)
+/* A place of the task's choice, the same pages mapped twice, and an old place that stays. */
+static int move_specially(void *arg, void **value)
 {
     struct work *work = arg;
     (void)value;
     work->made = map_memory(4 * MIB);
-    memset(work->made, 7, 4 * MIB);
-    work->seen = mremap(work->made, 4 * MIB, 4 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, work->outside) == MAP_FAILED;
+    work->made[0] = 7;
+    char *of[] = { work->made, work->outside };
+    for (size_t i = 0; i < 2; i++) {
+        char *other = of[1 - i];
+        work->done += mremap(of[i], MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, other) == MAP_FAILED && errno == ENOTSUP;
+        work->done += mremap(of[i], 0, MIB, MREMAP_MAYMOVE) == MAP_FAILED && errno == ENOTSUP;
+        work->done +=
+            mremap(of[i], MIB, MIB, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL) == MAP_FAILED && errno == ENOTSUP;
+    }
     work->left = memory_left();
-    return EIO;
+    return work->made[0] == 7 ? EIO : EINVAL;
 }
 
-TEST(what_is_moved_into_the_process_s_pages_leaves_no_hole_there)
+TEST(what_moves_to_a_place_or_leaves_the_old_one_is_refused_in_a_task)
 {
     struct work work = { .outside = map_memory(4 * MIB) };
-    run(move_into, &work);
-    assert_int_equal(work.seen, 0);
-    assert_int_equal(work.left, 64 * MIB);
-    assert_true(is_there(work.outside, 4 * MIB) && is_gone(work.made, 4 * MIB));
-    assert_int_equal(work.outside[MIB], 7);
+    work.outside[0] = 8;
+    assert_int_equal(run(move_specially, &work).error, EIO);
+    assert_int_equal(work.done, 6);
+    assert_int_equal(work.left, 60 * MIB);
+    assert_true(is_gone(work.made, 4 * MIB));
+    assert_int_equal(work.outside[0], 8);
     munmap(work.outside, 4 * MIB);
 }
 
-TEST(where_some_are_the_process_s_and_some_free_each_goes_or_stays)
-{
-    struct work work = { .outside = free_place(4 * MIB) };
-    map_there(work.outside + MIB, MIB, PROT_NONE);
-    map_there(work.outside + 3 * MIB, PAGE, PROT_NONE);
-    run(move_into, &work);
-    assert_int_equal(work.seen, 0);
-    assert_int_equal(work.left, 64 * MIB - 3 * MIB + PAGE);
-    assert_true(is_gone(work.outside, MIB) && is_gone(work.outside + 2 * MIB, MIB));
-    assert_true(is_there(work.outside + MIB, MIB) && is_there(work.outside + 3 * MIB, PAGE));
-    assert_true(is_gone(work.outside + 3 * MIB + PAGE, MIB - PAGE));
-    munmap(work.outside, 4 * MIB);
-}
-
-/* Of two, which cannot be moved and grow at once, to where something is and something not. */
-static int move_in_vain(void *arg, void **value)
+static void *move_from_outside(void *arg)
 {
     struct work *work = arg;
+    char *own = map_memory(MIB);
+    work->seen = mremap(own, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, work->made + MIB) == MAP_FAILED ? errno : 0;
+    char *place = free_place(MIB);
+    work->done += mremap(own, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place;
+    work->done += mremap(work->made, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED && errno == ENOTSUP;
+    munmap(place, MIB);
+    return NULL;
+}
+
+static int have_others_move(void *arg, void **value)
+{
+    struct work *work = arg;
+    pthread_t thread;
     (void)value;
     work->made = map_memory(4 * MIB);
-    munmap(work->made + MIB, PAGE);
-    char *place = map_memory(5 * MIB);
-    munmap(place + 2 * MIB, 3 * MIB);
-    void *moved = mremap(work->made, 4 * MIB, 5 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-    work->seen = moved == MAP_FAILED ? errno : 0;
-    work->done = is_gone(place + 2 * MIB, 3 * MIB);
-    work->left = memory_left() + (is_there(place, 2 * MIB) ? 2 * MIB : 0);
-    work->outside = place;
-    return EIO;
+    if (pthread_create(&thread, NULL, move_from_outside, work) != 0)
+        return EAGAIN;
+    pthread_join(thread, NULL);
+    return is_there(work->made, 4 * MIB) ? EIO : EINVAL;
 }
 
-TEST(a_move_that_fails_leaves_free_what_was_free)
+TEST(others_move_their_own_to_where_no_task_has_anything)
 {
     struct work work = { .outside = NULL };
-    run(move_in_vain, &work);
-    assert_int_equal(work.seen, EFAULT);
-    assert_int_equal(work.done, 1);
-    assert_int_equal(work.left, 60 * MIB + PAGE);
-    assert_true(is_gone(work.made, 4 * MIB) && is_gone(work.outside, 5 * MIB));
-}
-
-/* Of a scope inside it, which fails. */
-static int map_and_run_inside(void *arg, void **value)
-{
-    struct work *work = arg;
-    struct work inner = { .outside = map_memory(4 * MIB) };
-    stint_outcome outcome;
-    (void)value;
-    stint_run(move_into, &inner, NULL, &outcome);
-    work->done = is_there(inner.outside, 4 * MIB);
-    work->left = memory_left();
-    work->made = inner.outside;
-    return EIO;
-}
-
-TEST(nor_is_a_hole_left_in_the_pages_of_the_scope_around)
-{
-    struct work work = { .outside = NULL };
-    run(map_and_run_inside, &work);
-    assert_int_equal(work.done, 1);
-    assert_int_equal(work.left, 60 * MIB);
+    assert_int_equal(run(have_others_move, &work).error, EIO);
+    assert_int_equal(work.seen, ENOTSUP);
+    assert_int_equal(work.done, 2);
     assert_true(is_gone(work.made, 4 * MIB));
 }
 

@@ -87,28 +87,35 @@ static void set(struct program *program, struct stretch stretch, enum kind kind,
         program->pages[i] = (struct page){ kind, depth };
 }
 
-/* In its place: whose that was, and of a new kind; where nothing was it is this scope's. */
-static void fill(struct program *program, struct stretch stretch, const struct page page)
+static bool is_something_everywhere(const struct program *program, struct stretch stretch)
 {
     for (size_t i = stretch.first; i < stretch.first + stretch.count; i++) {
-        struct page *there = &program->pages[i];
-        if (there->kind != FOREIGN)
-            *there = (struct page){ page.kind,
-                                    there->kind == NOTHING || page.depth < there->depth ? page.depth : there->depth };
+        if (program->pages[i].kind == NOTHING)
+            return false;
     }
+    return true;
 }
 
+/* Where nothing was it is this scope's; in the place of something whose that was, and of a new kind; it is refused
+ * where something was in a part of it. */
 static void map_there(struct program *program)
 {
     struct stretch stretch = random_stretch(program);
     bool counts = random_below(&program->random, 2) == 1;
     int protection = counts ? PROT_READ | PROT_WRITE : PROT_READ;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    bool is_new = is_free(program, stretch);
+    bool is_refused = !is_new && !is_something_everywhere(program, stretch);
     char *made = mmap(address_of(program, stretch.first), stretch.count * PAGE, protection, flags, -1, 0);
-    if (made != address_of(program, stretch.first))
-        wrong(program, "a mapping in its place failed");
+    int error = made == MAP_FAILED ? errno : 0;
+    if (is_refused ? error != EEXIST : made != address_of(program, stretch.first))
+        wrong(program, "a mapping in its place ended otherwise");
     program->charged += counts ? stretch.count : 0;
-    fill(program, stretch, (struct page){ counts ? COUNTED : RESERVED, program->depth });
+    for (size_t i = stretch.first; !is_refused && i < stretch.first + stretch.count; i++) {
+        struct page *there = &program->pages[i];
+        if (there->kind != FOREIGN)
+            *there = (struct page){ counts ? COUNTED : RESERVED, is_new ? program->depth : there->depth };
+    }
 }
 
 static void unmap_there(struct program *program)
@@ -123,10 +130,8 @@ static void make_writable(struct program *program)
 {
     struct stretch stretch = random_stretch(program);
     int protection = random_below(&program->random, 3) == 0 ? PROT_NONE : PROT_READ | PROT_WRITE;
-    for (size_t i = stretch.first; i < stretch.first + stretch.count; i++) {
-        if (program->pages[i].kind == NOTHING)
-            return;
-    }
+    if (!is_something_everywhere(program, stretch))
+        return;
     if (mprotect(address_of(program, stretch.first), stretch.count * PAGE, protection) != 0)
         wrong(program, "mprotect failed");
     for (size_t i = stretch.first; protection != PROT_NONE && i < stretch.first + stretch.count; i++) {
@@ -137,37 +142,25 @@ static void make_writable(struct program *program)
     }
 }
 
-static bool overlap(struct stretch a, struct stretch b)
-{
-    return a.first < b.first + b.count && b.first < a.first + a.count;
-}
-
-/* To another place, over whatever is there; or in its own, with a new size. */
+/* In its own place, with a new size. */
 static void move_there(struct program *program)
 {
     struct stretch from = random_stretch(program);
-    struct stretch to = random_stretch(program);
-    bool in_place = random_below(&program->random, 2) == 0;
-    if (in_place)
-        to.first = from.first;
-    if (to.first + to.count > PAGES || !is_even(program, from) || (!in_place && overlap(from, to)))
+    struct stretch to = { from.first, random_stretch(program).count };
+    if (to.first + to.count > PAGES || !is_even(program, from))
         return;
     size_t grown = to.count > from.count ? to.count - from.count : 0;
-    if (in_place && grown > 0 && !is_free(program, (struct stretch){ from.first + from.count, grown }))
+    if (grown > 0 && !is_free(program, (struct stretch){ from.first + from.count, grown }))
         return;
     const struct page page = program->pages[from.first];
     char *place = address_of(program, to.first);
-    char *made = mremap(address_of(program, from.first), from.count * PAGE, to.count * PAGE,
-                        in_place ? 0 : MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    char *made = mremap(place, from.count * PAGE, to.count * PAGE, 0);
     if (made == MAP_FAILED && errno == EFAULT)
         return; /* the kernel has it in two mappings, by a protection that the model does not know */
     if (made != place)
         wrong(program, "a move failed");
     set(program, from, NOTHING, 0);
-    if (in_place)
-        set(program, to, page.kind, page.depth);
-    else
-        fill(program, to, page);
+    set(program, to, page.kind, page.depth);
     program->charged += page.kind == COUNTED ? grown : 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pages of its heap that a task has protected: a rollback gives access back before others get them. */
+ * Pages of its heap that a task has protected, locked, or told the kernel something else of: after a rollback they are
+ * like any other when others get them. */
 #include "support.h"
 
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 struct work {
     size_t size;
     int protection;
+    int advice;
     int error; /* that it ends with */
     char *block;
     char *other; /* of whoever began it */
@@ -112,6 +114,65 @@ TEST(so_can_pages_in_whose_place_it_has_mapped_some_that_are_and_its_report_is_t
         assert_int_equal(records(), 0);
         allocate_everywhere(8000);
         allocate_everywhere(4096);
+    }
+}
+
+/* --- madvise and mlock --- */
+
+#define GUARD_INSTALL 102 /* Linux 6.13 */
+#define LOCK 0            /* no advice that matters here */
+
+/* What the kernel says of the page, as two letters each: proc(5). */
+static bool has_flag(const char *page, const char *flag)
+{
+    char line[512];
+    bool is_in = false;
+    bool has = false;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        unsigned long begin;
+        unsigned long end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            is_in = (uintptr_t)page >= begin && (uintptr_t)page < end;
+        else if (is_in && strncmp(line, "VmFlags:", 8) == 0)
+            has = strstr(line, flag) != NULL;
+    }
+    fclose(maps);
+    return has;
+}
+
+static int advise(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *block = new_stack(STACK);
+    if (block == NULL)
+        return ENOMEM;
+    work->block = block;
+    int result = work->advice == LOCK ? mlock(block + PAGE, 2 * PAGE) : madvise(block + PAGE, 2 * PAGE, work->advice);
+    if (result != 0)
+        return errno;
+    mprotect(block, STACK, PROT_READ);
+    mprotect(block, STACK, BOTH); /* what has been advised stays */
+    return EIO;
+}
+
+TEST(what_a_rolled_back_task_has_told_the_kernel_of_its_pages_is_not_true_of_them_any_more)
+{
+    (void)state;
+    const int advices[] = { LOCK, MADV_DONTFORK, MADV_WIPEONFORK, MADV_DONTDUMP, GUARD_INSTALL };
+    const char *flags[] = { " lo", " dc", " wf", " dd", NULL };
+    for (size_t i = 0; i < 5; i++) {
+        struct work work = { .advice = advices[i] };
+        int error = run_task(advise, &work, NULL).error;
+        if (error == EINVAL)
+            continue; /* an older kernel */
+        assert_int_equal(error, EIO);
+        assert_int_equal(records(), 0);
+        assert_true(flags[i] == NULL || !has_flag(work.block + PAGE, flags[i]));
+        allocate_everywhere(8000);
+        allocate_everywhere(STACK);
     }
 }
 

@@ -51,9 +51,9 @@ static size_t run(struct work *work)
 
 TEST(a_variable_that_points_to_the_begin_of_a_reservation_keeps_it)
 {
-    struct work work = { .file = -1, .size = 64 * MIB, .offset = 64 };
+    struct work work = { .file = -1, .size = 2 * GIB, .offset = 64 };
     assert_int_equal(run(&work), work.size);
-    work.offset = MIB - 1;
+    work.offset = GIB - 1;
     assert_int_equal(run(&work), work.size);
     work.protection = PROT_READ;
     assert_int_equal(run(&work), work.size);
@@ -61,11 +61,11 @@ TEST(a_variable_that_points_to_the_begin_of_a_reservation_keeps_it)
 
 TEST(one_that_points_far_into_it_does_not)
 {
-    struct work work = { .file = -1, .size = 64 * MIB, .offset = 32 * MIB };
+    struct work work = { .file = -1, .size = 4 * GIB, .offset = 2 * GIB };
     assert_int_equal(run(&work), 0);
     work.protection = PROT_READ;
     assert_int_equal(run(&work), 0);
-    work.offset = MIB;
+    work.offset = GIB;
     assert_int_equal(run(&work), 0);
 }
 

@@ -77,6 +77,28 @@ TEST(results_of_large_tasks_lie_packed_too)
     check_many_results(grow_and_leave_one_result, 8 * MIB);
 }
 
+static int leave_a_large_one(void *arg, void **value)
+{
+    const size_t *size = arg;
+    *value = memset(stint_malloc(*size), 0x5a, *size);
+    return 0;
+}
+
+/* Each has a page of its own, which the system may have given as a part of 2 MiB. */
+TEST(large_results_take_a_few_times_what_they_hold)
+{
+    static void *results[200];
+    const size_t count = sizeof results / sizeof *results;
+    size_t size = 60000;
+    size_t before = resident();
+    for (size_t i = 0; i < count; i++)
+        results[i] = run_task(leave_a_large_one, &size, NULL).value;
+    assert_true(grown(before) < 5 * count * size);
+    free_all(results, count);
+    give_back();
+    assert_true(grown(before) < 8 * MIB);
+}
+
 #define FIELDS 8
 
 struct record {
