@@ -46,7 +46,7 @@ static __attribute__((noinline, cold)) void leave_scope(struct sti_scope *scope)
     sti_cxx_look();
     sti_cxx_extend(&scope->cxx);
     if (sti_cxx_is_throwing(&scope->cxx)) {
-        sti_unwind_instead_of_terminating(NULL);
+        sti_unwind_at_boundary();
         sti_boundary_end_program(scope, "an exception left its function");
     }
     if (is_of_a_pool(scope))

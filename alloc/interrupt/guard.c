@@ -51,23 +51,43 @@ static stint_guard *newest(struct sti_scope *scope)
     return scope->guards;
 }
 
+static void unlink_guard(stint_guard **link, stint_guard *above)
+{
+    *link = (*link)->below_;
+    if (above != NULL)
+        above->check_ = check_of(above);
+}
+
+/* A longjmp that has left the guard's block, and not its frame, has left it on the list: pushed again it would lead to
+ * itself. So far up the stack those of its own frame are looked for. */
+#define FRAME_LOOKED_AT ((uintptr_t)4096)
+
+static inline void take_off_left(struct sti_scope *scope, const stint_guard *guard)
+{
+    stint_guard **link = &scope->guards;
+    stint_guard *above = NULL;
+    while (*link != NULL && (uintptr_t)*link < (uintptr_t)guard + FRAME_LOOKED_AT && is_whole(*link)) {
+        if (*link == guard) {
+            unlink_guard(link, above);
+            return;
+        }
+        above = *link;
+        link = &above->below_;
+    }
+}
+
 void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 {
-    *guard = (stint_guard){ .release_ = release, .arg_ = arg };
     struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL)
+        take_off_left(thread->scope, guard);
+    *guard = (stint_guard){ .release_ = release, .arg_ = arg };
     if (thread == NULL)
         return;
     guard->order_ = ++thread->scope->pushes;
     guard->below_ = thread->scope->guards;
     guard->check_ = check_of(guard);
     thread->scope->guards = guard;
-}
-
-static void unlink_guard(stint_guard **link, stint_guard *above)
-{
-    *link = (*link)->below_;
-    if (above != NULL)
-        above->check_ = check_of(above);
 }
 
 static bool take_off(struct sti_scope *scope, const stint_guard *guard)
@@ -86,10 +106,12 @@ static bool take_off(struct sti_scope *scope, const stint_guard *guard)
     return true;
 }
 
+/* Where the list leads back to it, that ends there. */
 static void release_once(stint_guard *guard)
 {
     stint_guard_fn *release = guard->release_;
     guard->release_ = NULL;
+    guard->check_ = ~check_of(guard);
     if (release != NULL)
         sti_boundary_release(release, guard->arg_);
 }

@@ -169,13 +169,27 @@ void sti_hook_fire(struct sti_scope *innermost)
     innermost->masks--;
 }
 
+/* With the watch's lock. */
+static void take_off(struct sti_scope *scope, const stint_hook *hook)
+{
+    stint_hook **link = &scope->hooks;
+    stint_hook *above = NULL;
+    while (whole(link) != NULL && *link != hook) {
+        above = *link;
+        link = &above->below_;
+    }
+    if (*link != NULL) {
+        unlink_hook(link, above);
+        sti_watch_await_calls(&scope->watch);
+    }
+}
+
 int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
     if (hook == NULL || function == NULL)
         return EINVAL;
-    *hook = (stint_hook){ .function_ = function, .arg_ = arg };
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return 0;
@@ -184,7 +198,8 @@ int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
     if (error != 0)
         return error;
     sti_watch_lock();
-    hook->below_ = scope->hooks;
+    take_off(scope, hook); /* a longjmp within its frame may have left it on the list */
+    *hook = (stint_hook){ .function_ = function, .arg_ = arg, .below_ = scope->hooks };
     hook->check_ = check_of(hook);
     scope->hooks = hook;
     sti_watch_unlock();
@@ -199,18 +214,8 @@ void stint_hook_pop(stint_hook *hook)
     struct sti_thread *thread = sti_thread_metered;
     if (hook == NULL || thread == NULL)
         return;
-    struct sti_scope *scope = thread->scope;
     sti_watch_lock();
-    stint_hook **link = &scope->hooks;
-    stint_hook *above = NULL;
-    while (whole(link) != NULL && *link != hook) {
-        above = *link;
-        link = &above->below_;
-    }
-    if (*link != NULL) {
-        unlink_hook(link, above);
-        sti_watch_await_calls(&scope->watch);
-    }
+    take_off(thread->scope, hook);
     sti_watch_unlock();
 }
 

@@ -279,9 +279,10 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
     sti_interrupt_land(scope);
 }
 
+/* With little stack left each allocation may be the last that may be left at. */
 static bool is_walk_put_off(const struct sti_scope *scope)
 {
-    return scope->on_interrupt != STINT_FAIL && scope->thread->used < scope->walk_at;
+    return scope->on_interrupt != STINT_FAIL && scope->thread->used < scope->walk_at && !sti_stack_is_nearly_spent();
 }
 
 /* No block is refused for a frame that may have gone since it was met. */

@@ -127,25 +127,50 @@ void sti_unwind_note_throw(struct sti_scope *scope)
     scope->unwind.throws_past_libc = !sti_frames_may_be_cut(scope);
 }
 
-/* clang's frame that calls std::terminate is not described, and hides what is further out. That is what it was when
- * operator new last threw, unless something else has been thrown since. */
-static bool may_land(const struct sti_scope *scope, const void *caller)
+/* From the function that a frame of clang's calls to the handler that it ends in. */
+#define FRAMES_OF_RUNTIME 2
+
+/* clang's frame that calls std::terminate is not described. It is the caller of ours, or of that of a runtime that is
+ * linked into the program, which calls the handler. */
+static bool is_hidden(const struct sti_scope *scope, const void *caller)
 {
-    if (scope->unwind.under_way || caller == NULL)
-        return true;
-    if (sti_frame_rule((uintptr_t)caller - 1).kind == STI_FRAME_LAST)
-        return !scope->unwind.throws_past_libc;
-    return sti_frames_may_be_cut(scope);
+    struct sti_walk walk = sti_walk_begin(sti_registers_here(), scope->frame, NULL);
+    bool goes_on = true;
+    while (goes_on && walk.at.ip != (uintptr_t)caller)
+        goes_on = sti_walk_out(&walk);
+    for (int i = 0; goes_on && i < FRAMES_OF_RUNTIME; i++)
+        goes_on = sti_walk_out(&walk);
+    return !walk.past_end && sti_frame_rule(sti_walk_instruction(&walk)).kind == STI_FRAME_LAST;
 }
 
-void sti_unwind_instead_of_terminating(const void *caller)
+/* Such a frame hides what is further out. That is what it was when operator new last threw, unless something else has
+ * been thrown since. */
+static bool may_land(const struct sti_scope *scope, const void *caller)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || !sti_interrupt_may_cut(thread->scope) || !may_land(thread->scope, caller))
-        return;
+    if (scope->unwind.under_way)
+        return true;
+    return is_hidden(scope, caller) ? !scope->unwind.throws_past_libc : sti_frames_may_be_cut(scope);
+}
+
+_Noreturn static void leave_what_is_caught(struct sti_thread *thread)
+{
     struct sti_scope *scope = thread->scope;
     sti_cxx_end_caught(&scope->cxx, scope->unwind.under_way ? &scope->unwind.exception : NULL);
     if (!scope->unwind.under_way)
         sti_interrupt_note_leaving(thread);
     land(scope);
+}
+
+void sti_unwind_instead_of_terminating(const void *caller)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && sti_interrupt_may_cut(thread->scope) && may_land(thread->scope, caller))
+        leave_what_is_caught(thread);
+}
+
+void sti_unwind_at_boundary(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL && sti_interrupt_is_tripped(thread->scope))
+        leave_what_is_caught(thread);
 }

@@ -42,9 +42,12 @@ bool sti_unwind_may_begin(const struct sti_scope *scope, const void *plain_call)
 /* operator new of a task that is refused memory is about to throw. */
 void sti_unwind_note_throw(struct sti_scope *scope);
 
-/* The code is about to end the process, by a call that returns to caller; NULL: as an exception comes to the scope's
- * boundary, with all frames inside unwound. If an interrupt is what it does that for, and nothing is held but
- * exceptions, land; otherwise return. */
+/* The code is about to end the process, by a call that returns to caller. If an interrupt is what it does that for, and
+ * nothing is held but exceptions, land; otherwise return. */
 void sti_unwind_instead_of_terminating(const void *caller);
+
+/* An exception has come to the innermost scope's boundary: the frames inside have been unwound, and those outside stay,
+ * so it does not matter what is masked or held. If an interrupt is what it was thrown for, land; otherwise return. */
+void sti_unwind_at_boundary(void);
 
 #endif

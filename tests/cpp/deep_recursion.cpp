@@ -4,6 +4,7 @@
  * case. */
 #include "trail.h"
 
+#include <string>
 #include <vector>
 
 #include <stint/stint.hpp>
@@ -60,6 +61,17 @@ NOINLINE int recurse_noexcept(int depth) noexcept
     return never ? depth : recurse_noexcept(depth + 1) + numbers[3];
 }
 
+/* Each time that the frames are asked again, 1 to 16 KiB later, is one at which it may not be left: in libstdc++. */
+NOINLINE int recurse_with_text(int depth)
+{
+    const Counted counted;
+    volatile char room[500];
+    room[0] = static_cast<char>(depth);
+    const std::string text(40, 'a');
+    sink = ::operator new(600);
+    return never ? depth : recurse_with_text(depth + 1) + text[3] + room[0];
+}
+
 template <int (*function)(int)> int run_function(void *, void **)
 {
     return function(0);
@@ -90,6 +102,15 @@ TEST(destructors_run_of_a_recursion_that_allocates)
         assert_int_equal(alive, 0);
         run_bomb(run_function<recurse_widely>, STINT_UNWIND);
         assert_int_equal(alive, 0);
+    }
+}
+
+TEST(also_where_most_of_its_allocations_may_not_be_left_at)
+{
+    for (int i = 0; i < 3; i++) {
+        run_bomb(run_function<recurse_with_text>, STINT_UNWIND);
+        assert_int_equal(alive, 0);
+        run_bomb(run_function<recurse_with_text>, STINT_JUMP);
     }
 }
 

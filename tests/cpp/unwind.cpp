@@ -359,6 +359,29 @@ TEST(a_destructor_may_run_a_scope_of_its_own)
     assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
 }
 
+/* The outer limit is found first, so the inner scope goes on until its memory is refused. */
+TEST(also_when_the_limit_that_is_passed_is_the_outer_ones)
+{
+    struct Runs {
+        ~Runs()
+        {
+            std::function<void()> task = [] { in_frame('2', spend_new); };
+            stint_options options = limited(5000);
+            stint_outcome nested;
+            stint_run(call, &task, &options, &nested);
+            note(nested.status == STINT_CANCELLED || nested.status == STINT_ERROR ? '3' : 'N');
+        }
+    };
+    auto outcome = run(limited(50000), [] {
+        in_frame('4', [] {
+            Runs runs;
+            in_frame('1', spend_new);
+        });
+    });
+    assert_string_equal(trail, "1234");
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+}
+
 size_t resident()
 {
     char text[128] = "";

@@ -3,6 +3,8 @@
  * Guards: which run, in which order, how often, and what they may do. */
 #include "support.h"
 
+#include <setjmp.h>
+
 static stint_options with_limit(size_t allocation)
 {
     stint_options options = STINT_OPTIONS_INIT;
@@ -79,6 +81,34 @@ TEST(a_popped_guard_runs_on_request_and_no_guard_runs_twice)
     stint_options options = with_limit(64 * KIB);
     assert_limit_passed(run_task(push_and_pop, NULL, &options));
     assert_string_equal(notes.text, "cda");
+}
+
+/* The jump leaves its block, and no frame. */
+static int push_again_after_a_jump(void *arg, void **value)
+{
+    jmp_buf here;
+    stint_guard guard;
+    volatile int jumps = 0;
+    (void)arg;
+    (void)value;
+    STINT_GUARD(note, &letters[0]);
+    if (setjmp(here) < 3) {
+        stint_guard_push(&guard, note, &letters[1]);
+        STINT_GUARD(note, &letters[2]);
+        jumps++;
+        longjmp(here, jumps);
+    }
+    stint_guard_push(&guard, note, &letters[3]);
+    allocate_for_ever();
+    return 0;
+}
+
+TEST(a_guard_that_is_pushed_again_runs_once)
+{
+    clear_notes();
+    stint_options options = with_limit(64 * KIB);
+    assert_limit_passed(run_task(push_again_after_a_jump, NULL, &options));
+    assert_string_equal(notes.text, "dca");
 }
 
 static int pop_all_and_return(void *code, void **value)

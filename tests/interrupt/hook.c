@@ -211,6 +211,34 @@ TEST(a_token_set_before_the_hook_is_pushed_calls_it)
     close_pipe(&task);
 }
 
+static void count_call(void *argument)
+{
+    struct pipe_task *task = argument;
+    atomic_fetch_add(&task->calls, 1);
+}
+
+static int push_twice(void *argument, void **value)
+{
+    struct pipe_task *task = argument;
+    stint_hook hooks[2];
+    (void)value;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(stint_hook_push(&hooks[i % 2], count_call, task), 0);
+    while (!stint_is_interrupted())
+        stint_checkpoint();
+    return 0;
+}
+
+TEST(a_hook_that_is_pushed_again_is_called_once)
+{
+    struct pipe_task task = { .calls = 0 };
+    stint_options options = { .size = sizeof(stint_options), .budget = { .wall_ns = 10 * MS } };
+    stint_outcome outcome;
+    assert_int_equal(stint_run(push_twice, &task, &options, &outcome), 0);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+    assert_int_equal(atomic_load(&task.calls), 2);
+}
+
 TEST(bad_hooks_are_refused)
 {
     stint_hook hook;

@@ -41,7 +41,8 @@ __attribute__((noinline)) static int allocate_ten_blocks(const void *input, size
     (void)size;
     (void)reply;
     for (int i = 0; i < 10; i++) {
-        if (malloc(100) == NULL)
+        void *volatile block = malloc(100); /* or clang does without */
+        if (block == NULL)
             return ENOMEM;
     }
     return 0;

@@ -8,10 +8,11 @@
 
 STINT_BEGIN_DECLS
 
-/* Behind STINT_GUARD: a name of its own for each, and a guard that is empty until it is pushed. */
+/* Behind STINT_GUARD: a name of its own for each. It has no value of its own before it is pushed: it may be on the list
+ * still, where a longjmp has left its block. */
 #define STINT_GUARD_COUNTED_(number, release, arg) STINT_GUARD_NAMED_(number, release, arg)
 #define STINT_GUARD_NAMED_(number, release, arg)                                                                       \
-    __attribute__((cleanup(stint_guard_end_))) stint_guard stint_guard_##number = { NULL, NULL, NULL, 0, 0 };          \
+    __attribute__((cleanup(stint_guard_end_))) stint_guard stint_guard_##number;                                       \
     stint_guard_push(&stint_guard_##number, (release), (arg))
 
 static inline void stint_guard_end_(stint_guard *guard)
