@@ -140,7 +140,7 @@ static bool is_listed(const void *address)
 
 bool sti_caller_is_kept(const void *caller)
 {
-    return is_listed(caller) && sti_rule_is_on(STI_RULE_KEPT_MODULE);
+    return !sti_caller_is_clearly_not_system(caller) && is_listed(caller) && sti_rule_is_on(STI_RULE_KEPT_MODULE);
 }
 
 size_t sti_kept_modules(struct sti_caller_module *modules)
