@@ -226,7 +226,7 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
 
 static bool find_next(struct sought *sought)
 {
-    int found = dl_iterate_phdr(seek, sought);
+    int found = sti_modules_visit(seek, sought);
     return found != 0;
 }
 

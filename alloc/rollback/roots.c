@@ -302,7 +302,7 @@ static int scan_module(struct dl_phdr_info *info, size_t size, void *argument)
 
 static void visit_modules(struct scan *scan, int (*visit)(struct dl_phdr_info *, size_t, void *))
 {
-    dl_iterate_phdr(visit, scan);
+    sti_modules_visit(visit, scan);
 }
 
 static void scan_modules(struct scan *scan)

@@ -2,6 +2,7 @@
  *
  * The child of a process with several threads is part of a process: whatever the others were doing at that moment, no
  * child hangs that allocates and ends; this library's calls say ENOTSUP there. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -151,6 +152,22 @@ TEST_WITH(children_beside_threads_at_work_allocate_and_end, start_threads, end_t
         assert_ends_well(child);
     }
     free_blocks();
+}
+
+static void load_a_library(void)
+{
+    alarm(PATIENCE);
+    _exit(dlopen("libresolv.so.2", RTLD_NOW) != NULL ? 0 : 3);
+}
+
+TEST_WITH(children_beside_rollbacks_load_a_library, start_threads, end_threads)
+{
+    for (unsigned count = repeats(300); count > 0; count--) {
+        pid_t child = fork();
+        if (child == 0)
+            load_a_library();
+        assert_ends_well(child);
+    }
 }
 
 /* --- Calls. --- */
