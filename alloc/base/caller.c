@@ -150,16 +150,14 @@ static const struct library {
     { "libpangocairo-1.0", 0, "libpango-1.0" },
     { "libpangoft2-1.0", 0, "libpango-1.0" },
     { "libharfbuzz", 0, "libpango-1.0" },
-    { "libprotobuf", 0, "libprotobuf" },
     { "librsvg-2", 0, "librsvg-2" },
     { "libtcl8.6", 0, "libtcl8.6" },
 };
 #define LIBRARIES (sizeof libraries / sizeof libraries[0])
 
-/* Written at start. */
 static struct {
-    bool is_loaded;
-    bool is_kept;
+    bool is_loaded;      /* written at start, */
+    atomic_bool is_kept; /* and ended when the program allows it to be left; relaxed */
 } found_at_start[LIBRARIES];
 
 static const char *file_of(const char *path)
@@ -201,7 +199,7 @@ static size_t library_of(const char *path)
 static bool is_kept_from_start(const char *path)
 {
     size_t library = library_of(path);
-    return library < LIBRARIES && found_at_start[library].is_kept;
+    return library < LIBRARIES && atomic_load_explicit(&found_at_start[library].is_kept, memory_order_relaxed);
 }
 
 static bool is_module_ours; /* the one that this library is in is nothing else */
@@ -218,13 +216,11 @@ static int note_loaded(struct dl_phdr_info *info, size_t size, void *unused)
 
 static void find_kept_from_start(void)
 {
-    const char *wish = secure_getenv("STINT_KEEP");
-    if (wish != NULL && strcmp(wish, "none") == 0)
-        return;
     dl_iterate_phdr(note_loaded, NULL);
     for (size_t i = 0; i < LIBRARIES; i++) {
         const char *with = libraries[i].kept_with;
-        found_at_start[i].is_kept = with != NULL && found_at_start[library_of(with)].is_loaded;
+        bool is_kept = with != NULL && found_at_start[library_of(with)].is_loaded;
+        atomic_store_explicit(&found_at_start[i].is_kept, is_kept, memory_order_relaxed);
     }
 }
 
@@ -368,12 +364,31 @@ static int allow(const char *text, size_t length)
     return add(&allowed_names, text, rest, is_pattern);
 }
 
+static int keep_no_more(struct dl_phdr_info *info, size_t size, void *name)
+{
+    (void)size;
+    if (sti_caller_is_named(info->dlpi_name, name))
+        sti_module_keep_no_more(sti_caller_module_at(info));
+    return 0;
+}
+
+/* It says that it knows better than the list. */
+static void overrule_list(const char *name)
+{
+    size_t library = library_of(name);
+    if (library == LIBRARIES || strcmp(libraries[library].name, name) != 0 || is_on(&protected_names, name))
+        return;
+    if (atomic_exchange_explicit(&found_at_start[library].is_kept, false, memory_order_relaxed))
+        sti_modules_visit(keep_no_more, (void *)(uintptr_t)name);
+}
+
 int stint_module_allow(const char *name)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
     if (name == NULL)
         return EINVAL;
+    overrule_list(name);
     return is_protected(name) ? EPERM : allow(name, strlen(name));
 }
 

@@ -124,7 +124,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
  *
  * A module that is kept stays loaded, so that nothing else comes to lie at its addresses. */
 
-/* The list only grows; release publishes an entry, acquire finds it whole. */
+/* The list only grows; release publishes an entry, acquire finds it whole. One that is kept no more is of size 0. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for those that add */
@@ -166,6 +166,18 @@ void sti_module_keep_at_start(struct sti_caller_module module)
 {
     if (!is_listed((const void *)module.begin))
         append(module);
+}
+
+/* Others may be asking, and find it either way. */
+void sti_module_keep_no_more(struct sti_caller_module module)
+{
+    pthread_mutex_lock(&lock);
+    size_t count = atomic_load_explicit(&kept_count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++) {
+        if (kept[i].begin == module.begin)
+            __atomic_store_n(&kept[i].size, 0, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* Others may be asking: what they find between two changes only sends them the longer way. */

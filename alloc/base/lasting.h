@@ -26,6 +26,9 @@ bool sti_module_lasts(const struct dl_phdr_info *info);
 /* When this library is loaded, by one thread. */
 void sti_module_keep_at_start(struct sti_caller_module module);
 
+/* What it allocates from now on is whoever's task it runs in. */
+void sti_module_keep_no_more(struct sti_caller_module module);
+
 /* Copy them, and say how many they are. */
 size_t sti_kept_modules(struct sti_caller_module *modules);
 
