@@ -45,6 +45,8 @@ static _Atomic stint_root_scan scan_mode;
 
 int stint_roots_set_scan(stint_root_scan scan)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (scan != STINT_ROOT_SCAN_ALWAYS && scan != STINT_ROOT_SCAN_SAMPLED && scan != STINT_ROOT_SCAN_NEVER)
         return EINVAL;
     atomic_store_explicit(&scan_mode, scan, memory_order_relaxed);

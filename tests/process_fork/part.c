@@ -215,6 +215,14 @@ static int ask_everything(stint_pool *pool, stint_future *running, stint_complet
         stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER),
         stint_pool_destroy(pool),
         stint_metrics_write(STDERR_FILENO),
+        stint_roots_set_scan(STINT_ROOT_SCAN_ALWAYS),
+        stint_when_any_index(running, &count),
+        stint_usage_now(NULL, NULL),
+        stint_mutex_init(NULL),
+        stint_mutex_destroy(NULL),
+        stint_module_allow(NULL),
+        stint_module_keep(NULL),
+        stint_module_protect(NULL),
     };
     stint_future_cancel(running);
     stint_future_release(running);
