@@ -88,18 +88,13 @@ struct sti_processor_clock {
 
 #define STI_PROCESSOR_CLOCK_TRUSTED_NS UINT64_C(1000000)
 
-/* Exact. */
-static inline uint64_t sti_processor_clock_read(struct sti_processor_clock *clock, uint64_t now)
-{
-    clock->at = now;
-    return clock->used = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-}
-
 /* No less than it is, nor a millisecond more. */
 static inline uint64_t sti_processor_clock_about(struct sti_processor_clock *clock, uint64_t now)
 {
-    if (now - clock->at >= STI_PROCESSOR_CLOCK_TRUSTED_NS)
-        sti_processor_clock_read(clock, now);
+    if (now - clock->at >= STI_PROCESSOR_CLOCK_TRUSTED_NS) {
+        clock->at = now;
+        clock->used = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    }
     uint64_t used = clock->used + (now - clock->at);
     if (used > clock->told)
         clock->told = used;

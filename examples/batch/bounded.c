@@ -71,7 +71,7 @@ static void show_progress(struct window *window)
         if (job->error)
             report_count(&ahead, STINT_ERROR);
         else if (stint_future_wait_for(job->task.future, 0, &task) == 0)
-            report_count(&ahead, parse_task_outcome(&job->task, &task).status);
+            report_count(&ahead, task.status);
     }
     report_progress(window->run->report, &ahead);
 }

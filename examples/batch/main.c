@@ -11,35 +11,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { EXIT_ALL_OK = 0, EXIT_NOT_ALL_OK = 1, EXIT_UNUSABLE = 2, EXIT_INTERRUPTED = 130 };
 
-#define OTHER_DESCRIPTORS 512
-
-/* Each child takes three. */
-static void make_room_for_descriptors(unsigned workers)
-{
-    struct rlimit limit;
-    rlim_t wanted = OTHER_DESCRIPTORS + (rlim_t)workers * 3;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Before any thread. */
 static bool open_wall(const struct options *options, stint_wall **wall)
 {
-    char message[256] = "";
-    parse_wall_options wanted = { options->workers, options->wall_reuse, budget_backstop(&options->budget) };
-    if (!options->wall)
+    char message[512] = "";
+    parse_wall_options wanted = { options->workers, options->reuse, budget_backstop(&options->budget) };
+    if (options->in_place)
         return true;
-    make_room_for_descriptors(options->workers);
     int error = parse_wall_create(&wanted, wall, message, sizeof message);
     if (error)
-        fprintf(stderr, "stint-batch: --wall: %s\n", message[0] ? message : strerror(error));
+        fprintf(stderr, "stint-batch: no wall can be had here, and only --in-place goes without: %s\n",
+                message[0] ? message : strerror(error));
     return error == 0;
 }
 

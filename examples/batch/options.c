@@ -11,16 +11,17 @@
 
 static const char help[] =
     "Usage: stint-batch [OPTION]... PATH...\n"
-    "Parse files, each as a task with a budget of its own: one that asks for too much is stopped, and its memory is\n"
-    "taken back. The kind is known by the ending: .xml .json .sql .lua .expr, and with --wall .bad; other files are\n"
-    "skipped and counted.\n"
+    "Parse files, each as a task with a budget of its own, in processes that can do nothing else: a file that asks "
+    "for\n"
+    "too much, or crashes its parser, ends there, and the others go on. The kind is known by the ending: .xml .json\n"
+    ".sql .lua .expr .bad; other files are skipped and counted.\n"
     "\n"
     "A PATH is a file, or a folder, which is walked in sorted order; '-' reads paths from standard input, one a line.\n"
     "\n"
     "  -j, --workers N         run N files at once; default: the number of processors\n" BUDGET_HELP
-    "      --unbounded         the same work without tasks and limits, to measure against\n"
-    "      --wall              parse each file in a process of its own, for what nothing in this one can stop\n"
-    "      --wall-reuse N      so many files in one process, one after the other; default 1\n"
+    "      --reuse N           so many files in one process, one after the other; default 128; 1: each alone\n"
+    "      --in-place          parse them in this process, for files that you trust not to attack their parser\n"
+    "      --unbounded         in place, without tasks and limits, to measure against\n"
     "      --json FILE         write a JSON line for each file, and one for the summary; '-': to standard output\n"
     "      --report DIR        write to this folder why each file that was not ok was stopped, a file for each\n"
     "  -0, --null              paths on standard input end with a zero byte\n"
@@ -32,14 +33,14 @@ static const char help[] =
     "On a terminal a progress bar is shown. Ctrl-C cancels what is left; within a second it reports, and ends.\n"
     "Exit status: 0 all ok, 1 some were not, 2 unusable arguments, 130 cancelled by Ctrl-C.\n";
 
-enum { OPTION_UNBOUNDED = 256, OPTION_JSON, OPTION_REPORT, OPTION_WALL, OPTION_WALL_REUSE };
+enum { OPTION_UNBOUNDED = 256, OPTION_JSON, OPTION_REPORT, OPTION_IN_PLACE, OPTION_REUSE };
 
 static const struct option known[] = {
     { "workers", required_argument, NULL, 'j' },
     BUDGET_OPTIONS,
     { "unbounded", no_argument, NULL, OPTION_UNBOUNDED },
-    { "wall", no_argument, NULL, OPTION_WALL },
-    { "wall-reuse", required_argument, NULL, OPTION_WALL_REUSE },
+    { "in-place", no_argument, NULL, OPTION_IN_PLACE },
+    { "reuse", required_argument, NULL, OPTION_REUSE },
     { "json", required_argument, NULL, OPTION_JSON },
     { "report", required_argument, NULL, OPTION_REPORT },
     { "null", no_argument, NULL, '0' },
@@ -55,10 +56,10 @@ static bool read_option(void *all, int option)
         return arguments_count("-j", optarg, MAX_WORKERS, &options->workers);
     case OPTION_UNBOUNDED:
         return options->unbounded = true;
-    case OPTION_WALL:
-        return options->wall = true;
-    case OPTION_WALL_REUSE:
-        return arguments_count("--wall-reuse", optarg, MAX_REUSE, &options->wall_reuse);
+    case OPTION_IN_PLACE:
+        return options->in_place = true;
+    case OPTION_REUSE:
+        return arguments_count("--reuse", optarg, MAX_REUSE, &options->reuse);
     case OPTION_JSON:
         options->json = optarg;
         return true;
@@ -78,10 +79,8 @@ static bool fits_together(const struct options *options)
 {
     if (options->path_count == 0)
         return arguments_bad("no PATH was given");
-    if (options->wall && options->unbounded)
-        return arguments_bad("--wall and --unbounded: what is walled is bounded");
-    if (options->wall_reuse && !options->wall)
-        return arguments_bad("--wall-reuse is of use only with --wall");
+    if (options->reuse && (options->in_place || options->unbounded))
+        return arguments_bad("--reuse is of no use with %s", options->unbounded ? "--unbounded" : "--in-place");
     return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 
@@ -94,5 +93,6 @@ arguments_next options_read(struct options *options, int argc, char **argv)
         return next;
     options->paths = argv + optind;
     options->path_count = argc - optind;
+    options->in_place |= options->unbounded;
     return fits_together(options) ? ARGUMENTS_RUN : ARGUMENTS_BAD;
 }

@@ -11,9 +11,9 @@
 struct options {
     unsigned workers;
     stint_budget budget;
-    bool unbounded;
-    bool wall;
-    unsigned wall_reuse; /* documents that one child parses */
+    bool unbounded; /* and so in place */
+    bool in_place;
+    unsigned reuse; /* documents that one child parses; 0: not said */
     bool quiet;
     bool zero_separated;
     const char *json; /* NULL: none wanted; "-": standard output */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What watches a worker: /healthz says whether it is of use (200, or 503 with why not), /metrics gives its counters and
- * the library's, as OpenMetrics. A thread of its own, one request a connection, one connection at a time. */
+ * What watches a worker: /healthz says whether it is of use (200, or 503 with why not) and how many of its jobs are
+ * overdue, /metrics gives its counters and the library's, as OpenMetrics. libmicrohttpd, on a thread of its own, talks
+ * with all that ask at once: one that is slow delays nobody. */
 #ifndef CLUSTER_HEALTH_H
 #define CLUSTER_HEALTH_H
 

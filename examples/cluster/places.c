@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SETTLE_GRACE_MS 5000 /* after a cancelled drain: for tasks to end, and for words to the servers */
+#define OVERDUE_NS UINT64_C(1000000000) /* past its deadline: others shall have its processor, and health tells */
+#define SETTLE_GRACE_MS 5000            /* after a cancelled drain: for tasks to end, and for words to the servers */
 
 struct place {
     struct places *all;
@@ -79,16 +80,12 @@ static bool unname_job(struct place *place)
 }
 
 /* Run it in the pool. 0, or an errno value: it could not be begun. */
-static int run(struct place *place, parse_task *task, stint_token *token, stint_outcome *outcome)
+static int run(parse_task *task, stint_pool *pool, stint_token *token, stint_outcome *outcome)
 {
-    int error = parse_task_submit(task, place->all->pool, token);
-    if (error)
-        return error;
-    stint_outcome outer;
-    stint_future_wait(task->future, &outer);
-    *outcome = parse_task_outcome(task, &outer);
-    stint_future_release(task->future);
-    return 0;
+    int error = parse_task_submit(task, pool, token);
+    if (!error)
+        *outcome = parse_task_take(task);
+    return error;
 }
 
 /* What is no fault of the job's: this worker ends, or was in need itself. */
@@ -104,7 +101,7 @@ static bool run_job(struct place *place, const struct job *job, parse_task *task
     bool cancelled = false;
     int error = name_job(place, job, &token);
     if (!error) {
-        error = run(place, task, token, &record->outcome);
+        error = run(task, place->all->pool, token, &record->outcome);
         cancelled = unname_job(place);
         stint_token_release(token);
     }
@@ -153,7 +150,8 @@ static void do_job(struct place *place, const struct job *job)
                                       .kind = job->kind,
                                       .text = natsMsg_GetData(job->message),
                                       .size = (size_t)natsMsg_GetDataLength(job->message) },
-                        .budget = places->options.budget };
+                        .budget = places->options.budget,
+                        .wall = places->options.wall };
     struct record record = { .deliveries = job->deliveries, .detail = task.document.detail, .worker = places->worker };
     if (places->options.verbose)
         bus_say(places->options.bus, "job %s, delivery %llu: %s", job->id, (unsigned long long)job->deliveries,
@@ -279,11 +277,23 @@ void places_cancel(struct places *places, const char *id)
     pthread_mutex_unlock(&places->lock);
 }
 
+static bool count_overdue(const stint_task_view *view, void *overdue)
+{
+    *(unsigned *)overdue += view->overdue;
+    return true;
+}
+
 void places_read(struct places *places, places_counts *counts)
 {
     pthread_mutex_lock(&places->lock);
     *counts = places->counts;
     pthread_mutex_unlock(&places->lock);
+    stint_pool_visit(places->pool, count_overdue, &counts->overdue);
+}
+
+bool places_are_stuck(const struct places *places, const places_counts *counts)
+{
+    return counts->overdue >= places->options.count;
 }
 
 /* Whether all are free. */
@@ -375,6 +385,7 @@ struct places *places_open(const places_options *options)
     stint_pool_options pool = STINT_POOL_OPTIONS_INIT;
     pool.workers = options->processors;
     pool.name = "jobs";
+    pool.overdue_ns = OVERDUE_NS;
     int error = stint_token_create(NULL, &places->root);
     if (!error)
         error = stint_pool_create(&pool, &places->pool);

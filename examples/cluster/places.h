@@ -20,6 +20,7 @@ typedef struct places_options {
     unsigned processors; /* jobs that run at once: the others wait for a processor or for a server */
     unsigned max_runs;
     const stint_budget *budget;
+    struct stint_wall *wall; /* whose children run the jobs; NULL: in place */
     int64_t ack_wait_ns;
     bool verbose;
 } places_options;
@@ -28,6 +29,7 @@ typedef struct places_options {
 typedef struct places_counts {
     uint64_t ok, dead, cancelled, handed_back;
     unsigned busy;
+    unsigned overdue; /* of these: jobs that should have been stopped at their deadline, and were not */
 } places_counts;
 
 /* NULL: a line on standard error has said why. */
@@ -44,6 +46,9 @@ void places_cancel(struct places *places, const char *id);
 
 /* Any thread. */
 void places_read(struct places *places, places_counts *counts);
+
+/* Whether every place is held by a job that is overdue: then it takes no other. */
+bool places_are_stuck(const struct places *places, const places_counts *counts);
 
 /* Wait for the jobs in hand, at most drain_ns; then cancel what still runs, and hand it back to the servers. */
 void places_drain(struct places *places, uint64_t drain_ns);

@@ -2,9 +2,11 @@
  *
  * stint-worker: takes jobs from a JetStream work queue and runs each as a task. This file puts the parts together, and
  * asks for messages: for as many as there are free places, never for more. */
+#include "budget_options.h"
 #include "health.h"
 #include "parse.h"
 #include "streams.h"
+#include "wall.h"
 #include "worker_options.h"
 
 #include <errno.h>
@@ -143,7 +145,7 @@ static int end(struct bus *bus, struct source *source, struct places *places, st
     return stopping ? EXIT_ENDED : EXIT_REFUSED;
 }
 
-static int run(struct bus *bus, const struct worker_options *options)
+static int run(struct bus *bus, const struct worker_options *options, stint_wall *wall)
 {
     places_options wanted = {
         .bus = bus,
@@ -152,6 +154,7 @@ static int run(struct bus *bus, const struct worker_options *options)
         .processors = 0,
         .max_runs = options->max_runs,
         .budget = &options->budget,
+        .wall = wall,
         .ack_wait_ns = options->streams.ack_wait_ns,
         .verbose = options->verbose,
     };
@@ -173,6 +176,21 @@ static int run(struct bus *bus, const struct worker_options *options)
     return end(bus, &source, places, health, options);
 }
 
+/* Before any thread. *wall is NULL where jobs run in place. */
+static bool open_wall(const struct worker_options *options, stint_wall **wall)
+{
+    char message[512] = "";
+    parse_wall_options wanted = { options->concurrency, options->reuse, budget_backstop(&options->budget) };
+    *wall = NULL;
+    if (options->in_place)
+        return true;
+    int error = parse_wall_create(&wanted, wall, message, sizeof message);
+    if (error)
+        fprintf(stderr, "stint-worker: no wall can be had here, and only --in-place goes without: %s\n",
+                message[0] ? message : strerror(error));
+    return error == 0;
+}
+
 int main(int argc, char **argv)
 {
     struct worker_options options;
@@ -181,11 +199,16 @@ int main(int argc, char **argv)
         return next == ARGUMENTS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
     setlinebuf(stderr);
     parse_ready_libraries();
+    stint_wall *wall;
+    if (!open_wall(&options, &wall))
+        return EXIT_UNUSABLE;
     catch_signals();
     struct bus bus;
-    if (!bus_open(&bus, &options.bus))
-        return EXIT_UNUSABLE;
-    int status = streams_check(&bus, &options.streams) ? run(&bus, &options) : EXIT_UNUSABLE;
-    bus_close(&bus);
+    int status = EXIT_UNUSABLE;
+    if (bus_open(&bus, &options.bus)) {
+        status = streams_check(&bus, &options.streams) ? run(&bus, &options, wall) : EXIT_UNUSABLE;
+        bus_close(&bus);
+    }
+    stint_wall_destroy(wall);
     return status;
 }

@@ -6,14 +6,17 @@
 #include "queue_options.h"
 
 #define MAX_CONCURRENCY 1024
+#define MAX_REUSE 1000000
 #define BUDGET_HELP BUDGET_OF_DOCUMENT_HELP("   ", "job")
 
 static const char help[] =
     "Usage: stint-worker --server URL[,URL...] [OPTION]...\n"
-    "Take jobs from a JetStream work queue, run each as a task with a budget of its own, and report what came of it.\n"
-    "stint-dispatch makes the queue and fills it.\n"
+    "Take jobs from a JetStream work queue, run each as a task with a budget of its own, in processes that can do\n"
+    "nothing else, and report what came of it. stint-dispatch makes the queue and fills it.\n"
     "\n" QUEUE_OPTIONS_HELP
     "  -c, --concurrency N      jobs in hand at once; default: twice the number of processors\n" BUDGET_HELP
+    "      --reuse N            so many jobs in one process, one after the other; default 128; 1: each alone\n"
+    "      --in-place           run them in this process, for documents that you trust not to attack their parser\n"
     "      --max-runs N         a job whose worker has died N times is a dead letter; default 5\n"
     "      --drain DURATION     after SIGTERM running jobs may go on for so long, then they go to others; default 10s\n"
     "      --health ADDR:PORT   answer /healthz, and /metrics as OpenMetrics\n"
@@ -24,12 +27,14 @@ static const char help[] =
     "\n"
     "Exit status: 0 after SIGTERM or SIGINT, 1 the servers refuse to take it back, 2 it cannot begin.\n";
 
-enum { OPTION_MAX_RUNS = 256, OPTION_DRAIN, OPTION_HEALTH };
+enum { OPTION_MAX_RUNS = 256, OPTION_DRAIN, OPTION_HEALTH, OPTION_REUSE, OPTION_IN_PLACE };
 
 static const struct option known[] = {
     QUEUE_OPTIONS,
     { "concurrency", required_argument, NULL, 'c' },
     BUDGET_OPTIONS,
+    { "reuse", required_argument, NULL, OPTION_REUSE },
+    { "in-place", no_argument, NULL, OPTION_IN_PLACE },
     { "max-runs", required_argument, NULL, OPTION_MAX_RUNS },
     { "drain", required_argument, NULL, OPTION_DRAIN },
     { "health", required_argument, NULL, OPTION_HEALTH },
@@ -47,6 +52,10 @@ static bool read_option(void *all, int option)
         return arguments_count("--concurrency", optarg, MAX_CONCURRENCY, &options->concurrency);
     case OPTION_MAX_RUNS:
         return arguments_count("--max-runs", optarg, 1000, &options->max_runs);
+    case OPTION_REUSE:
+        return arguments_count("--reuse", optarg, MAX_REUSE, &options->reuse);
+    case OPTION_IN_PLACE:
+        return options->in_place = true;
     case OPTION_DRAIN:
         return arguments_duration("--drain", optarg, &options->drain_ns);
     case OPTION_HEALTH:
@@ -75,5 +84,7 @@ arguments_next worker_options_read(struct worker_options *options, int argc, cha
         return next;
     if (optind < argc)
         return arguments_bad("'%s' is no option", argv[optind]), ARGUMENTS_BAD;
+    if (options->reuse && options->in_place)
+        return arguments_bad("--reuse is of no use with --in-place"), ARGUMENTS_BAD;
     return queue_options_end(&options->bus) ? ARGUMENTS_RUN : ARGUMENTS_BAD;
 }

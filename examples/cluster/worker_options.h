@@ -17,6 +17,8 @@ struct worker_options {
     unsigned max_runs;    /* of a job whose workers die */
     uint64_t drain_ns;    /* after SIGTERM running jobs may go on for so long */
     stint_budget budget;
+    bool in_place;
+    unsigned reuse;     /* jobs that one child runs; 0: not said */
     const char *health; /* ADDR:PORT; NULL: none */
     bool verbose;
 };

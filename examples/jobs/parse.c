@@ -185,7 +185,7 @@ int parse_document_run(void *argument, void **value)
     char *text = NULL;
     size_t size = 0;
     if (document->kind == PARSE_BAD) {
-        parse_explain(document, "it is parsed behind a wall only: --wall");
+        parse_explain(document, "it is parsed behind a wall only, not in place");
         return EPERM;
     }
     int error = document->text ? copy_text(document, &text, &size) : read_file(document->path, &text, &size);

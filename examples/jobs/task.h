@@ -16,16 +16,12 @@ typedef struct parse_task {
     stint_wall *wall;           /* in: whose child parses it; NULL: it is parsed in place */
     stint_future *future;       /* out: to be released */
     stint_report *why;          /* out: it was not Ok; NULL: it was, or never ran; to be released */
-    stint_outcome inner;        /* for parse_task_outcome */
     atomic_bool begun;          /* out: in place it has been begun; any thread */
 } parse_task;
 
 /* Submit it. As stint_submit and, of a file that cannot be opened, open, with the document's detail filled. The time
  * that a document waits behind others is not its own: limits hold from its start. Any thread. */
 int parse_task_submit(parse_task *task, stint_pool *pool, stint_token *token);
-
-/* What came of a task whose future has resolved as outer says. Any thread. */
-stint_outcome parse_task_outcome(const parse_task *task, const stint_outcome *outer);
 
 /* Wait for it, fill in what is out above, and let go of its future. Once; any thread. */
 stint_outcome parse_task_take(parse_task *task);

@@ -4,6 +4,7 @@
 #include "wall.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Documents that wait for a child, each with an open descriptor. */
@@ -30,14 +31,28 @@ static size_t add_paths(stint_wall_path paths[])
     return count;
 }
 
+#define OTHER_DESCRIPTORS 512
+
+/* Each child takes three. */
+static void make_room_for_descriptors(unsigned workers)
+{
+    struct rlimit limit;
+    rlim_t wanted = OTHER_DESCRIPTORS + (rlim_t)workers * 3;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int parse_wall_create(const parse_wall_options *options, stint_wall **wall, char *message, size_t room)
 {
     stint_wall_path paths[4];
     stint_wall_options made = STINT_WALL_OPTIONS_INIT;
+    make_room_for_descriptors(options->workers);
     made.name = "documents";
     made.setup = warm_up;
-    made.tasks_per_child = options->reuse;
-    made.spare = options->reuse > 1 ? 0 : options->workers;
+    made.tasks_per_child = options->reuse ? options->reuse : PARSE_WALL_REUSE;
+    made.spare = made.tasks_per_child > 1 ? 0 : options->workers;
     made.paths = paths;
     made.path_count = add_paths(paths);
     made.memory = options->memory;

@@ -9,9 +9,13 @@
 
 #include <stint/wall.h>
 
+/* After so many a child has earned what its start took: over the demo's documents the wall then costs nothing that can
+ * be measured. What a document can spoil for others without ending its child ends with so many, too. */
+#define PARSE_WALL_REUSE 128
+
 typedef struct parse_wall_options {
     unsigned workers; /* that there will be, and so children */
-    unsigned reuse;   /* documents that a child parses before it is replaced; 0: 1 */
+    unsigned reuse;   /* documents that a child parses before it is replaced; 0: PARSE_WALL_REUSE */
     size_t memory;    /* that the kernel allows a child: more than the documents' budget */
 } parse_wall_options;
 

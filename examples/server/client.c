@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -20,6 +21,21 @@ static bool is_loopback(const struct sockaddr *address)
     const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
     return address->sa_family == AF_INET6 &&
            (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
+}
+
+/* As an IPv6 address; of one of these a household has all that differ in their last 64 bits. */
+static void note_address(struct client *client, const struct sockaddr *address)
+{
+    struct in6_addr six = IN6ADDR_ANY_INIT;
+    if (address->sa_family == AF_INET) {
+        six.s6_addr[10] = six.s6_addr[11] = 0xff;
+        memcpy(&six.s6_addr[12], &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+    } else if (address->sa_family == AF_INET6) {
+        six = ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    }
+    memcpy(client->address, &six, sizeof client->address);
+    if (!IN6_IS_ADDR_V4MAPPED(&six))
+        memset(&client->address[8], 0, 8);
 }
 
 /* It has closed its side, or both: who only closed the sending one is taken for gone, as the two cannot be told apart
@@ -51,8 +67,11 @@ static void begin(struct server *server, struct MHD_Connection *connection, void
     client->server = server;
     client->connection = connection;
     client->socket = socket;
-    client->loopback =
-        is_loopback(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+    const struct sockaddr *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    client->loopback = is_loopback(address);
+    note_address(client, address);
+    client->account = tenants_of_address(server->tenants, client->address);
     client->next = server->clients;
     client->link = &server->clients;
     if (client->next)
@@ -138,6 +157,7 @@ void clients_bury(struct server *server)
     while (server->dead_clients) {
         struct client *client = server->dead_clients;
         server->dead_clients = client->next;
+        stint_account_release(client->account);
         free(client);
     }
 }

@@ -18,6 +18,9 @@ struct client {
     struct MHD_Connection *connection;
     struct framing framing;
     int socket;
+    unsigned char
+        address[TENANTS_ADDRESS]; /* what one who asks has: all of an IPv4 address, the network of an IPv6 one */
+    stint_account *account;       /* that of all clients with this address; NULL: keys are needed, or memory */
     bool loopback;
     bool failed;               /* its request has ended with the connection, which may still be there */
     bool gone;                 /* it has closed its side */

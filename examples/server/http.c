@@ -129,7 +129,7 @@ static enum MHD_Result refuse_length(struct server *server, struct MHD_Connectio
 static enum MHD_Result begin_query(struct server *server, struct MHD_Connection *connection, struct client *client,
                                    void **context)
 {
-    stint_account *account = tenants_find(server->tenants, key_of(connection));
+    stint_account *account = tenants_find(server->tenants, key_of(connection), client->account);
     rows_format format;
     if (!account)
         return refuse_key(connection);

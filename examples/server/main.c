@@ -105,7 +105,7 @@ static bool read_tenants(struct program *program)
 {
     struct server *server = &program->server;
     char message[TENANTS_MESSAGE];
-    server->tenants = tenants_create();
+    server->tenants = tenants_create((program->options.queue + 1) / 2);
     if (!server->tenants)
         return complain("out of memory");
     if (!program->options.tenants)

@@ -31,9 +31,10 @@ static const char help[] =
     "      --memory SIZE         bytes a query may hold at once; default 64M\n"
     "      --allocation SIZE     bytes a query may allocate in all, with those of its answer; default 1G\n"
     "      --timeout DURATION    time from a query's arrival to its last row; default 5s\n"
-    "      --queue N             queries that may wait; default 256\n"
+    "      --queue N             queries that may wait; default 1000. Without --tenants half of them of one address\n"
     "      --global-memory SIZE  bytes that the whole process should not pass; default: what its control group allows\n"
-    "      --tenants FILE        keys, and what each tenant may take; read again at SIGHUP\n"
+    "      --tenants FILE        keys, and what each tenant may take; read again at SIGHUP. Without it each\n"
+    "                            address gets an equal share of the workers' time\n"
     "      --page-key FILE       the key of the page and of /debug, which only loopback gets without one\n"
     "      --statement SIZE      bytes of SQL in one request; default 64k, at most 16M\n"
     "      --connections N       connections at once; default and at most 1000\n"
@@ -176,7 +177,7 @@ arguments_next options_read(struct options *options, int argc, char **argv)
     static const struct arguments arguments = { "stint-sqld", help, ":hV", known, read_option };
     *options = (struct options){
         .budget = { .memory = (size_t)64 << 20, .allocation = (size_t)1 << 30, .wall_ns = UINT64_C(5000000000) },
-        .queue = 256,
+        .queue = 1000,
         .global_memory = STINT_MEMORY_LIMIT_OF_CGROUP,
         .statement = (size_t)64 << 10,
         .connections = MAX_CONNECTIONS,

@@ -167,7 +167,7 @@ int query_run(void *argument, void **value)
     const struct sink sink = { write_to_channel, end_row_in_channel, record->channel };
     stint_guard files, turn;
     stint_guard_push(&files, vfs_close_all, NULL);
-    turn_begin(&record->turn);
+    turn_begin(&record->turn, record->account);
     record->channel->turn = &record->turn;
     stint_guard_push(&turn, turn_leave, &record->turn);
     atomic_store_explicit(&record->begun, true, memory_order_relaxed);

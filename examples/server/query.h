@@ -17,6 +17,7 @@ typedef struct query_record {
     const char *statement;
     rows_format format;
     struct channel *channel;
+    const void *account; /* in: whose turns it takes */
     struct turn turn;
     closed_sqlite_refusal refusal; /* what it wanted and is not allowed */
     char message[512];             /* what was wrong, where the function returns an error */

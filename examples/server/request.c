@@ -26,6 +26,7 @@ struct request *request_create(struct server *server, struct MHD_Connection *con
     request->connection = connection;
     request->client = client;
     request->account = stint_account_retain(account);
+    request->record.account = account;
     request->budget = server->options->budget;
     request->resolved = true; /* until it is submitted */
     channel_open(&request->channel, &server->mailbox, &request->mail);

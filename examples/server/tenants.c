@@ -23,10 +23,20 @@ struct tenant {
     stint_account *account; /* NULL: it is in a file only */
 };
 
+#define ADDRESSES 1024
+
+struct address {
+    unsigned char bytes[TENANTS_ADDRESS];
+    stint_account *account; /* NULL: the entry is free */
+    uint64_t asked;         /* by the table's clock */
+};
+
 struct tenants {
     struct tenant *list;
     size_t count;
-    bool open; /* no key is asked for */
+    bool open;                 /* no key is asked for */
+    struct address *addresses; /* then, and that many */
+    uint64_t clock;            /* counts how often one asked */
 };
 
 struct tenants_file {
@@ -207,31 +217,67 @@ void tenants_file_free(struct tenants_file *file)
 
 /* In force */
 
-static int open_account(struct tenant *tenant)
+static int open_account(const struct tenant *tenant, stint_account **account)
 {
-    tenant->limits.name = tenant->name;
-    int error = stint_account_create(NULL, &tenant->limits, &tenant->account);
-    tenant->limits.name = NULL; /* it would point into a table that may move */
-    return error;
+    stint_account_limits limits = tenant->limits;
+    limits.name = tenant->name;
+    return stint_account_create(NULL, &limits, account);
 }
 
-struct tenants *tenants_create(void)
+struct tenants *tenants_create(size_t waiting)
 {
     struct tenants *tenants = calloc(1, sizeof *tenants);
     struct tenant *tenant = tenants ? add(tenants, "default") : NULL;
-    if (tenant && open_account(tenant) == 0) {
-        tenants->open = true;
-        return tenants;
+    if (tenant) {
+        tenant->limits.waiting = waiting;
+        tenants->addresses = calloc(ADDRESSES, sizeof *tenants->addresses);
+        tenants->open = tenants->addresses && open_account(tenant, &tenant->account) == 0;
     }
+    if (tenants && tenants->open)
+        return tenants;
     tenants_free(tenants);
     return NULL;
+}
+
+/* Its entry; or else the one of which longest nothing was heard. */
+static struct address *find_address(struct tenants *tenants, const unsigned char bytes[TENANTS_ADDRESS])
+{
+    struct address *oldest = tenants->addresses;
+    for (struct address *one = tenants->addresses; one < tenants->addresses + ADDRESSES; one++) {
+        if (one->account && memcmp(one->bytes, bytes, TENANTS_ADDRESS) == 0)
+            return one;
+        if (one->asked < oldest->asked)
+            oldest = one;
+    }
+    return oldest;
+}
+
+stint_account *tenants_of_address(struct tenants *tenants, const unsigned char bytes[TENANTS_ADDRESS])
+{
+    if (!tenants->open)
+        return NULL;
+    struct address *address = find_address(tenants, bytes);
+    if (!address->account || memcmp(address->bytes, bytes, TENANTS_ADDRESS) != 0) {
+        stint_account *account = NULL;
+        if (open_account(&tenants->list[0], &account) != 0)
+            return NULL;
+        stint_account_release(address->account);
+        address->account = account;
+        memcpy(address->bytes, bytes, TENANTS_ADDRESS);
+    }
+    address->asked = ++tenants->clock;
+    return stint_account_retain(address->account);
 }
 
 static void drop_list(struct tenants *tenants)
 {
     for (size_t i = 0; i < tenants->count; i++)
         stint_account_release(tenants->list[i].account);
+    for (size_t i = 0; tenants->addresses && i < ADDRESSES; i++)
+        stint_account_release(tenants->addresses[i].account);
+    free(tenants->addresses);
     free(tenants->list);
+    tenants->addresses = NULL;
     tenants->list = NULL;
     tenants->count = 0;
 }
@@ -250,7 +296,7 @@ static int open_accounts(const struct tenants *tenants, struct tenants *next)
         struct tenant *tenant = &next->list[i];
         const struct tenant *known = find_name(tenants, tenant->name);
         tenant->account = known ? stint_account_retain(known->account) : NULL;
-        if (!known && open_account(tenant) != 0)
+        if (!known && open_account(tenant, &tenant->account) != 0)
             return ENOMEM;
     }
     return 0;
@@ -294,10 +340,10 @@ bool tenants_keys_equal(const char *key, const char *other)
     return difference(key, padded) == 0;
 }
 
-stint_account *tenants_find(const struct tenants *tenants, const char *key)
+stint_account *tenants_find(const struct tenants *tenants, const char *key, stint_account *address)
 {
     if (tenants->open)
-        return tenants->list[0].account;
+        return address ? address : tenants->list[0].account;
     stint_account *found = NULL;
     for (size_t i = 0; key && i < tenants->count; i++) {
         if (difference(key, tenants->list[i].key) == 0)
@@ -313,6 +359,8 @@ bool tenants_need_no_key(const struct tenants *tenants)
 
 const stint_account_limits *tenants_limits(const struct tenants *tenants, const stint_account *account)
 {
+    if (tenants->open)
+        return &tenants->list[0].limits;
     for (size_t i = 0; i < tenants->count; i++) {
         if (tenants->list[i].account == account)
             return &tenants->list[i].limits;

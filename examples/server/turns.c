@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns; see turns.h. A turn that is given back goes to the first who waits, by name: nobody who comes between can take
+ * Turns; see turns.h. A turn that is given back goes to the first that waits, by name: none that comes between can take
  * it. The list and all states change with the lock held, under which no task is interrupted. */
 #include "turns.h"
 #include "clock.h"
@@ -17,8 +17,9 @@
 static struct {
     pthread_mutex_t lock;
     unsigned free, waiting;
-    struct turn *first, **end;
-} turns = { .lock = PTHREAD_MUTEX_INITIALIZER, .end = &turns.first };
+    uint64_t round;     /* of the turn that was given last */
+    struct turn *first; /* of those that wait, by their rounds */
+} turns = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void turns_open(unsigned count)
 {
@@ -33,8 +34,10 @@ unsigned turns_awaited(void)
     return waiting;
 }
 
-void turn_begin(struct turn *turn)
+void turn_begin(struct turn *turn, const void *account)
 {
+    turn->account = account;
+    turn->round = 0;
     atomic_init(&turn->state, TURN_NONE);
     turn->next = NULL;
     turn->began = 0;
@@ -53,21 +56,28 @@ static void set(struct turn *turn, enum turn_state state)
 
 /* With the lock */
 
+/* In the round after the last for which one of its account waits, or it was held itself; of one round, behind the
+ * others. */
 static void append(struct turn *turn)
 {
-    set(turn, TURN_AWAITED);
-    turn->next = NULL;
-    *turns.end = turn;
-    turns.end = &turn->next;
+    uint64_t round = turn->round + 1 > turns.round ? turn->round + 1 : turns.round;
+    for (const struct turn *other = turns.first; other; other = other->next) {
+        if (other->account == turn->account && other->round >= round)
+            round = other->round + 1;
+    }
+    struct turn **at = &turns.first;
+    while (*at && (*at)->round <= round)
+        at = &(*at)->next;
+    turn->round = round;
+    turn->next = *at;
+    *at = turn;
     turns.waiting++;
+    set(turn, TURN_AWAITED);
 }
 
 static void take_off(struct turn **at)
 {
-    struct turn *turn = *at;
-    *at = turn->next;
-    if (turns.end == &turn->next)
-        turns.end = at;
+    *at = (*at)->next;
     turns.waiting--;
 }
 
@@ -79,6 +89,7 @@ static void pass_on(void)
         return;
     take_off(&turns.first);
     turns.free--;
+    turns.round = next->round;
     set(next, TURN_HELD);
     sem_post(&next->wake);
 }
@@ -98,6 +109,7 @@ static void ask(struct turn *turn)
     pthread_mutex_lock(&turns.lock);
     if (turns.free) {
         turns.free--;
+        turn->round = turns.round;
         set(turn, TURN_HELD);
     } else {
         append(turn);

@@ -189,6 +189,7 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
 void sti_farewells_init(struct sti_farewells *farewells)
 {
     pthread_mutex_init(&farewells->lock, NULL);
+    farewells->end = &farewells->first;
 }
 
 void sti_farewells_end(struct sti_farewells *farewells)
@@ -196,20 +197,35 @@ void sti_farewells_end(struct sti_farewells *farewells)
     pthread_mutex_destroy(&farewells->lock);
 }
 
-/* Of the two oldest, what is over: so there are never many more than are under way. */
+/* Under the lock. */
+static void append(struct sti_farewells *farewells, sti_task *task)
+{
+    task->next_noted = NULL;
+    *farewells->end = task;
+    farewells->end = &task->next_noted;
+}
+
+static sti_task *take_first(struct sti_farewells *farewells)
+{
+    sti_task *task = farewells->first;
+    farewells->first = task->next_noted;
+    if (farewells->first == NULL)
+        farewells->end = &farewells->first;
+    return task;
+}
+
+/* Of the first two, what is over; the other goes to the end. */
 static sti_task *take_settled(struct sti_farewells *farewells)
 {
     sti_task *taken = NULL;
-    sti_task **link = &farewells->first;
-    for (int i = 0; i < 2 && *link != NULL; i++) {
-        sti_task *task = *link;
-        if (!sti_continuation_is_settled(task)) {
-            link = &task->next_noted;
-            continue;
+    for (int i = 0; i < 2 && farewells->first != NULL; i++) {
+        sti_task *task = take_first(farewells);
+        if (sti_continuation_is_settled(task)) {
+            task->next_noted = taken;
+            taken = task;
+        } else {
+            append(farewells, task);
         }
-        *link = task->next_noted;
-        task->next_noted = taken;
-        taken = task;
     }
     return taken;
 }
@@ -228,9 +244,8 @@ static void note(stint_pool *pool, sti_task *task)
 {
     struct sti_farewells *farewells = &pool->farewells;
     sti_plain_mutex_lock(&farewells->lock);
-    task->next_noted = farewells->first;
-    farewells->first = task;
     sti_task *settled = take_settled(farewells);
+    append(farewells, task);
     sti_plain_mutex_unlock(&farewells->lock);
     release_all(settled);
 }

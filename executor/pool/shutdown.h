@@ -42,11 +42,13 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running);
  * a worker ran have before the worker leaves. But a task that is ended unstarted, by stint_future_cancel or at its
  * deadline, is ended by any thread, which may be in its callbacks for long after the task's entry has been dropped.
  * Whoever drops such an entry therefore notes the task, unless all of that is over; and stint_pool_destroy waits for
- * those that are noted. */
+ * those that are noted. Each that is noted has two others looked at, in turn, and taken off if their callbacks are
+ * over: so as many are noted as were at once under way, and not as many as there have been. */
 
 struct sti_farewells {
     pthread_mutex_t lock;
     sti_task *first; /* noted, each with a reference */
+    sti_task **end;
 };
 
 void sti_farewells_init(struct sti_farewells *farewells);

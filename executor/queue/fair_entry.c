@@ -180,8 +180,6 @@ uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti
     struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
     if (in_turn)
         ring->now = sti_time_later(ring->now, fair_entry->turn.time);
-    if (fair_entry == fair_queue->plain)
-        atomic_store_explicit(&fair_queue->contended, true, memory_order_relaxed);
     fair_entry->running++;
     ring->running++;
     fair_entry->since = 0;
@@ -284,7 +282,6 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
     TAILQ_INIT(&fair_entry->tasks);
     LIST_INSERT_HEAD(&fair_queue->entries, fair_entry, link);
     put_in(link_of(fair_queue, account, priority), &fair_entry->key);
-    atomic_store_explicit(&fair_queue->contended, fair_queue->count > 0, memory_order_relaxed);
     fair_queue->count++;
     return fair_entry;
 }

@@ -13,8 +13,8 @@
 
 #include "executor/task/task.h"
 
-/* --- Turns: which of those that want one comes first. Each has a time, virtual nanoseconds of processor time that it
- * has had by its weight, and the one with the least is next: start-time fair queueing (Goyal, Vin and Cheng 1996),
+/* --- Turns: which of those that want one comes first. Each has a time, virtual nanoseconds that it has had of the
+ * workers by its weight, and the one with the least is next: start-time fair queueing (Goyal, Vin and Cheng 1996),
  * which need not know beforehand how long a turn takes. It bounds what two who always want one can differ in: the
  * longest turn of each, on each worker. Here are the times' order and a heap of them; what is charged is fair_queue.h's
  * business. The caller locks.
@@ -48,10 +48,10 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
 
 /* --- The fair queue: where tasks wait that have an account or a priority. An entry is what waits of one account in one
  * priority (of no account: one entry too), first in, first out, and the entries of a priority take turns by the
- * processor time that their tasks have had, divided by their weights (fair_queue.h). So however many tasks one of them
- * has waiting, and however long they take, another gets its share. An entry whose account has its maximum of running
- * tasks is held back: it takes no turns until there is a slot again. Plain tasks, which have neither, wait in the
- * submission queue, where nobody takes a lock; beside entries they count as one of normal priority.
+ * time for which their tasks have occupied workers, divided by their weights (fair_queue.h). So however many tasks one
+ * of them has waiting, and however long they take, another gets its share. An entry whose account has its maximum of
+ * running tasks is held back: it takes no turns until there is a slot again. Plain tasks, which have neither, wait in
+ * the submission queue, where nobody takes a lock; beside entries they count as one of normal priority.
  *
  *   entry  IDLE <-----> READY <------> HELD        IDLE: it has no tasks waiting, and is forgotten when nothing is
  *              a task        slot free /                  charged to it any more that others have not had since
@@ -99,7 +99,6 @@ struct sti_fair_queue {
     atomic_size_t waiting;                                         /* tasks, of those held back too */
     atomic_size_t held;                                            /* of these */
     _Atomic uint64_t plain_time;                                   /* of the plain tasks' entry */
-    atomic_bool contended;                                         /* sti_fair_queue_is_contended */
     _Alignas(64) pthread_mutex_t lock;                             /* for all of it */
     struct sti_fair_entry *plain;
     LIST_HEAD(, sti_fair_entry) entries; /* all but that */
@@ -141,14 +140,7 @@ static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
     return (struct sti_bill){ .fair_entry = task->fair_entry, .charged = task->charged };
 }
 
-/* There has been more than one entry since there was none, the plain tasks' included: then what is charged decides
- * whose turn it is. Any thread; a hint. */
-static inline bool sti_fair_queue_is_contended(const struct sti_fair_queue *fair_queue)
-{
-    return atomic_load_explicit(&fair_queue->contended, memory_order_relaxed);
-}
-
-/* It has ended, and used so much processor time. The task may be gone. Any thread. */
+/* It has ended, and occupied its worker for so long. The task may be gone. Any thread. */
 void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bill, uint64_t used_ns);
 
 /* Take out and claim this task, for a waiter inside a task, with its account entered (task->entered).

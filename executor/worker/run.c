@@ -115,22 +115,9 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
     sti_bill_end(worker, &stretch);
 }
 
-/* --- Billing. To read a thread's processor time is a system call, so the reading at one's end does for the next
- * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then.
- * While nobody takes turns, once a millisecond does: what one task has too much then the next has too little. */
-
-/* It does for the ground floor, too. */
-static uint64_t read_clock(const struct sti_worker *worker)
-{
-    if (worker->pool->hooks != NULL) /* it sleeps while the task runs elsewhere: what counts is for how long it does */
-        return sti_clock_now();
-    struct sti_thread *record = atomic_load_explicit(&worker->record, memory_order_relaxed);
-    if (record == NULL)
-        return sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t now = sti_clock_now();
-    return sti_fair_queue_is_contended(&worker->pool->fair_queue) ? sti_processor_clock_read(&record->processor, now)
-                                                                  : sti_processor_clock_about(&record->processor, now);
-}
+/* --- Billing: for how long a task occupies its worker. While it sleeps, and its place is another's, it does not: that
+ * is taken off as what was charged to others is (substitute.c). The reading of the clock at one's end does for the next
+ * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then. */
 
 static uint64_t since(uint64_t earlier, uint64_t now)
 {
@@ -139,7 +126,7 @@ static uint64_t since(uint64_t earlier, uint64_t now)
 
 struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill)
 {
-    uint64_t now = worker->clock != 0 ? worker->clock : read_clock(worker);
+    uint64_t now = worker->clock != 0 ? worker->clock : sti_clock_now();
     struct sti_stretch stretch = { .begin = now, .inner = worker->inner, .bill = bill };
     worker->bill.fair_entry = NULL;
     worker->clock = 0;
@@ -149,7 +136,7 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
-    uint64_t now = read_clock(worker);
+    uint64_t now = sti_clock_now();
     uint64_t used = since(stretch->begin, now);
     sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, since(worker->inner, used));
     worker->inner = stretch->inner + used;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "alloc/base/clock.h"
 #include "alloc/base/module.h"
 #include "alloc/charge/global.h"
 #include "alloc/interrupt/hook.h"
@@ -154,6 +155,8 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
     sti_fork_share_all(worker);
     const struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
+    if (worker->asleep == 0)
+        worker->slept_since = sti_clock_now();
     worker->asleep += depth;
     bool all_sleep = active_in(substitutes) == 0;
     unlock(pool);
@@ -169,6 +172,8 @@ void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
     stint_pool *pool = worker->pool;
     lock(pool);
     worker->asleep -= depth;
+    if (worker->asleep == 0)
+        worker->inner += sti_clock_now() - worker->slept_since;
     if (holds_place(worker))
         take_place(pool);
     unlock(pool);
@@ -226,6 +231,7 @@ static bool try_to_retire(struct sti_worker *worker)
 /* Until it is woken, which counts it as searching. */
 static void sleep_retired(struct sti_worker *worker, uint32_t calls)
 {
+    worker->clock = 0; /* nobody pays for the time until then */
     sti_idle_sleep(worker, calls);
     sti_park_note_awake(worker);
     sti_park_end_search(worker->pool);

@@ -45,15 +45,16 @@ struct sti_worker {
     uint32_t random;        /* never 0 */
     unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
     struct sti_bill bill;   /* of the plain task that it has claimed and is about to run */
-    uint64_t clock;         /* the thread's processor time, when it was read a moment ago; 0: it was not */
-    uint64_t inner;         /* of the stretch that is being charged: what was charged to others */
+    uint64_t clock;         /* when it was read a moment ago; 0: it was not */
+    uint64_t inner;         /* of the stretch that is being charged: what was charged to others, or slept */
     struct sti_forks below; /* how the ground floor sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
     uint64_t idled_since;      /* it has been parked since it began its last task, and when last; 0: it has not */
     struct sti_sleeper *slept; /* under the lock of deadlock.c: it has slept for long */
-    unsigned asleep;           /* how often it has fallen asleep in the midst of a task (substitute.h) */
+    unsigned asleep;           /* how often it has fallen asleep in the midst of a task (substitute.h), */
+    uint64_t slept_since;      /* and when it did first */
     struct sti_worker *next_retired;
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */

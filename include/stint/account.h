@@ -33,10 +33,10 @@ typedef struct stint_account_limits {
 
     const char *name; /* copied; what profiles call the account. NULL: "account" and a number */
 
-    /* Its share of a pool's processor time beside the other accounts that have tasks waiting there, like cpu.weight of
-     * a control group: 1 to 10000; 0 means 100, which is also what all tasks without an account have together. An
-     * account with twice the weight of another gets twice the time. Only this account's own tasks count: accounts below
-     * it have weights of their own. */
+    /* Its share of the time of a pool's workers beside the other accounts that have tasks waiting there, like
+     * cpu.weight of a control group: 1 to 10000; 0 means 100, which is also what all tasks without an account have
+     * together. An account with twice the weight of another gets twice the time. Only this account's own tasks count:
+     * accounts below it have weights of their own. */
     unsigned weight;
 
     /* Tasks of this account and of those below it that may wait in pools' queues at once. One more is refused with

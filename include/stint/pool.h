@@ -107,13 +107,14 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
  * wait for that. Inside a task of the pool, a new task without account and priority goes to that worker's own deque,
  * where idle workers steal it.
  *
- * Which task is next. The accounts that have tasks waiting share the processor time of the pool's tasks by their
- * weights (account.h), in pools of any size; the tasks without an account take part as if they had one of their own.
- * Next is a task of the account that has had the least time, by its weight: start-time fair queueing (Goyal, Vin and
- * Cheng 1996). As it is not known beforehand how long a task will take, each is charged what the last ones of its
- * account took, and that is corrected at its end (2DFQ: Mace and others 2016). Two accounts that always have tasks
- * waiting never differ by more than their longest tasks, one for each worker. An account that had nothing waiting for a
- * while saves nothing up. While no account has a task waiting, none is charged.
+ * Which task is next. The accounts that have tasks waiting share the time of the pool's workers by their
+ * weights (account.h), in pools of any size: what counts is for how long a task occupies a worker, so not while it
+ * waits for a future, or is in a blocking region (blocking.h). The tasks without an account take part as if they had
+ * one of their own. Next is a task of the account that has had the least time, by its weight: start-time fair queueing
+ * (Goyal, Vin and Cheng 1996). As it is not known beforehand how long a task will take, each is charged what the last
+ * ones of its account took, and that is corrected at its end (2DFQ: Mace and others 2016). Two accounts that always
+ * have tasks waiting never differ by more than their longest tasks, one for each worker. An account that had nothing
+ * waiting for a while saves nothing up. While no account has a task waiting, none is charged.
  *
  * 0.
  * EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value, or the options have no

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 
@@ -152,6 +154,77 @@ def a_long_job_is_in_progress_and_runs_once(cluster, folder):
         worker.stop()
 
 
+def write_what_cannot_be_stopped(folder, count):
+    """SQLite compares at millions of places, in one call that allocates nothing."""
+    text = "SELECT instr(hex(zeroblob(5000000)), hex(zeroblob(500000)) || 'x'); -- "
+    return [write(folder, f"stuck{i}.sql", text + str(i)) for i in range(count)]
+
+
+def a_deadline_holds_and_other_jobs_go_on(cluster, folder):
+    stream = Stream(cluster, "STUCK")
+    worker = stream.worker("--timeout", "500ms", "--concurrency", "4")
+    stuck = write_what_cannot_be_stopped(folder, 4)
+    good = write(folder, "after.lua", "return 1")
+    _, lines, _, _ = stream.dispatch(*stuck, good).end()
+    check(all(lines[path]["reason"] == "deadline" for path in stuck), lines)
+    check(all(lines[path]["wall_ns"] < 2e9 for path in stuck), lines)
+    check(lines[good]["outcome"] == "ok", lines)
+    check(worker.stop() == 0, worker.lines)
+
+
+def crimes_are_dead_letters_and_the_worker_lives(cluster, folder):
+    stream = Stream(cluster, "CRIMES")
+    worker = stream.worker("--timeout", "500ms")
+    wanted = {"null-write.bad": "crash", "exit.bad": "exit", "locked-loop.bad": "deadline", "fork-bomb.bad": "failed"}
+    paths = {os.path.join(BOMBS, name): reason for name, reason in wanted.items()}
+    good = write(folder, "innocent.lua", "return 1")
+    _, lines, _, _ = stream.dispatch(*paths, good).end()
+    check({path: lines[path]["reason"] for path in paths} == paths, lines)
+    check("in write_to_null" in lines[os.path.join(BOMBS, "null-write.bad")]["detail"], lines)
+    check(lines[good]["outcome"] == "ok", lines)
+    stream.wait_empty()
+    check(len(stream.dead()) == 4, stream.dead())
+    check(worker.stop() == 0, worker.lines)
+
+
+def health_tells_of_jobs_that_nothing_stops(cluster, folder):
+    stream = Stream(cluster, "OVERDUE")
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    worker = stream.worker("--in-place", "--timeout", "200ms", "--concurrency", "2", "--health", address)
+    process = stream.dispatch(*write_what_cannot_be_stopped(folder, 2))
+
+    def health():
+        try:
+            with urllib.request.urlopen(f"http://{address}/healthz") as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+    check(health()[0] == 200, "at first it is of use")
+    wait_until(lambda: health()[0] == 503, "it says that it is not")
+    check(health()[1].startswith(b"stuck\n2 of 2 jobs in hand run for more than a second"), health())
+    with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+        check("stint_worker_overdue_jobs 2\n" in answer.read().decode(), "the metrics say it too")
+    worker.kill()
+    process.process.kill()
+
+
+def slow_clients_of_health_delay_nobody(cluster, _folder):
+    stream = Stream(cluster, "SLOW")
+    port = free_ports(1)[0]
+    worker = stream.worker("--health", f"127.0.0.1:{port}")
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
+    for client in slow[:25]:
+        client.sendall(b"GET /heal")
+    begun = time.monotonic()
+    check(urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read() == b"ok\n", "it is answered")
+    # One after the other they would take 50 s.
+    check(time.monotonic() - begun < 10, time.monotonic() - begun)
+    for client in slow:
+        client.settimeout(30)
+        check(client.recv(1000)[:20] in (b"", b"HTTP/1.1 408 Request"), "they are let go of")
+    check(worker.stop() == 0, worker.lines)
+
+
 def ctrl_c_cancels_what_runs_and_what_waits(cluster, folder):
     stream = Stream(cluster, "CANCEL", "--replicas", "3")
     worker = stream.worker("--concurrency", "2", "--timeout", "60s")
@@ -206,8 +279,8 @@ def health_and_metrics_are_answered(cluster, folder):
     with urllib.request.urlopen(f"http://{address}/metrics") as answer:
         check("openmetrics-text" in answer.headers["Content-Type"], answer.headers)
         text = answer.read().decode()
-    check('stint_worker_jobs_total{end="ok"} 1\n' in text and 'stint_pool_tasks_total{pool="jobs",reason="none"} 1' in text,
-          text)
+    for line in ('stint_worker_jobs_total{end="ok"} 1', 'stint_pool_tasks_total{pool="documents",reason="none"} 1'):
+        check(line + "\n" in text, "there is no line " + line)
     check(text.endswith("# EOF\n"), text[-100:])
     try:
         urllib.request.urlopen(f"http://{address}/other")
@@ -361,6 +434,10 @@ TESTS = [
     a_bomb_is_a_dead_letter_and_its_worker_lives,
     a_job_whose_workers_die_is_a_dead_letter_and_the_others_go_on,
     a_long_job_is_in_progress_and_runs_once,
+    a_deadline_holds_and_other_jobs_go_on,
+    crimes_are_dead_letters_and_the_worker_lives,
+    health_tells_of_jobs_that_nothing_stops,
+    slow_clients_of_health_delay_nobody,
     ctrl_c_cancels_what_runs_and_what_waits,
     sigterm_drains_and_then_hands_jobs_to_another_worker,
     health_and_metrics_are_answered,

@@ -88,7 +88,7 @@ static int run_unprivileged(const char *line)
 
 TEST_IN_FOLDER(a_folder_that_cannot_be_looked_into_is_a_line_and_all_else_is_parsed)
 {
-    static const char *const modes[] = { "", "--unbounded", "--wall", "-0" };
+    static const char *const modes[] = { "", "--unbounded", "--in-place", "-0" };
     assert_int_equal(mkdir("d", 0700), 0);
     assert_int_equal(mkdir("d/closed", 0700), 0);
     assert_int_equal(mkdir("d/names", 0700), 0);
@@ -136,8 +136,8 @@ TEST_IN_FOLDER(a_list_longer_than_the_window_is_reported_whole_and_in_order)
 {
     write_file("a.json", "1");
     write_file("b.json", "2");
-    static const char *const modes[] = { "", "--unbounded" };
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const modes[] = { "", "--in-place", "--unbounded" };
+    for (size_t i = 0; i < 3; i++) {
         char line[256];
         snprintf(line, sizeof line, "yes 'a.json\nb.json' | head -n 20001 | \"$B\" %s --json report -", modes[i]);
         assert_int_equal(run(line), 0);
@@ -171,9 +171,9 @@ TEST_IN_FOLDER(an_unusable_argument_is_named_in_one_line)
         { "-0 .", "-0" },
         { "no/such/path", "no/such/path" },
         { "--json no/such/file .", "no/such/file" },
-        { "--wall --unbounded .", "--unbounded" },
-        { "--wall-reuse 2 .", "--wall" },
-        { "--wall --wall-reuse 0 .", "--wall-reuse" },
+        { "--reuse 2 --unbounded .", "--unbounded" },
+        { "--reuse 2 --in-place .", "--in-place" },
+        { "--reuse 0 .", "--reuse" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char line[256];
@@ -302,7 +302,8 @@ TEST_IN_FOLDER(interrupt_cancels_what_is_left_and_reports_it)
     write_file("a.lua", "while true do end\n");
     write_file("b.sql", "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c;");
     write_file("c.json", "1");
-    pid_t child = start(program, (const char *[]){ program, "-j1", "--timeout=0", "--json=report", ".", NULL });
+    pid_t child =
+        start(program, (const char *[]){ program, "--in-place", "-j1", "--timeout=0", "--json=report", ".", NULL });
     wait_until_busy(child);
     kill(child, SIGINT);
     assert_int_equal(finish(child), 130);
@@ -325,7 +326,7 @@ TEST_IN_FOLDER(interrupt_cancels_what_is_left_and_reports_it)
 
 TEST_IN_FOLDER(interrupt_names_what_cannot_be_stopped_and_does_not_wait_for_it)
 {
-    static const char *const modes[] = { "--quiet", "--unbounded" };
+    static const char *const modes[] = { "--in-place", "--unbounded" };
     write_file("a.json", "1");
     write_what_cannot_be_stopped("b.sql");
     write_file("c.json", "1");
@@ -351,7 +352,7 @@ TEST_IN_FOLDER(interrupt_names_what_cannot_be_stopped_and_does_not_wait_for_it)
 /* Whatever it is doing: starting, making a wall, running. */
 TEST_IN_FOLDER(many_interrupts_leave_a_whole_report)
 {
-    static const char *const modes[] = { "--quiet", "--wall", "--unbounded" };
+    static const char *const modes[] = { "--quiet", "--in-place", "--unbounded" };
     write_what_cannot_be_stopped("a.sql");
     write_file("b.lua", "while true do end\n");
     for (size_t i = 0; i < 9; i++) {
@@ -405,7 +406,7 @@ TEST_IN_FOLDER(interrupts_go_on_until_they_end_it_without_a_report)
     int input = dup(STDIN_FILENO);
     int list = open("list", O_RDONLY | O_CLOEXEC);
     assert_int_equal(dup2(list, STDIN_FILENO), STDIN_FILENO);
-    pid_t child = start(program, (const char *[]){ program, "--timeout=0", "--json=report", "-", NULL });
+    pid_t child = start(program, (const char *[]){ program, "--in-place", "--timeout=0", "--json=report", "-", NULL });
     dup2(input, STDIN_FILENO);
     wait_until_busy(child);
     int status = 0;

@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 
 /* Run one document, and say what came of it: "outcome reason". */
-static const char *result_of(const char *options, const char *path)
+static const char *result_in(const char *place, const char *options, const char *path)
 {
     static char text[64];
     char line[256];
-    snprintf(line, sizeof line, "\"$B\" %s --json report '%s'", options, path);
+    snprintf(line, sizeof line, "\"$B\" %s %s --json report '%s'", place, options, path);
     int status = run(line);
     json_t *report = read_report("report");
     assert_int_equal(json_array_size(report), 2);
@@ -21,6 +21,16 @@ static const char *result_of(const char *options, const char *path)
     assert_int_equal(status, strcmp(text, "ok none") == 0 ? 0 : 1);
     json_decref(report);
     return text;
+}
+
+/* The same comes of it in place and behind the wall. */
+static const char *result_of(const char *options, const char *path)
+{
+    char walled[64];
+    strcpy(walled, result_in("", options, path));
+    const char *in_place = result_in("--in-place", options, path);
+    assert_string_equal(walled, in_place);
+    return in_place;
 }
 
 TEST_IN_FOLDER(a_malformed_document_fails_with_its_librarys_words)
@@ -102,27 +112,36 @@ TEST_IN_FOLDER(a_document_cannot_bring_in_another_file)
 }
 
 /* What came of one document, with its detail: "outcome reason detail". */
-static const char *told_of(const char *options, const char *path)
+static const char *told_in(const char *place, const char *path)
 {
     static char text[256];
     char result[64];
-    strcpy(result, result_of(options, path));
+    strcpy(result, result_in(place, "", path));
     json_t *report = read_report("report");
     snprintf(text, sizeof text, "%s %s", result, word(report, 0, "detail"));
     json_decref(report);
     return text;
 }
 
+static const char *told_of(const char *path)
+{
+    char walled[256];
+    strcpy(walled, told_in("", path));
+    const char *in_place = told_in("--in-place", path);
+    assert_string_equal(walled, in_place);
+    return in_place;
+}
+
 /* Whoever calls it chooses the address of functions that SQLite will call; or is told where the library lies. */
 TEST_IN_FOLDER(a_statement_cannot_choose_a_pointer)
 {
-    static const char *const options[] = { "", "--unbounded", "--wall" };
+    static const char *const places[] = { "", "--unbounded", "--in-place" };
     write_file("registers.sql", "SELECT fts3_tokenizer('e', x'4141414141414141');\n"
                                 "CREATE VIRTUAL TABLE f USING fts3(x, tokenize = e);");
     write_file("tells.sql", "SELECT fts3_tokenizer('simple');");
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        assert_string_equal(told_of(options[i], "registers.sql"), "error failed not allowed: fts3_tokenizer");
-        assert_string_equal(told_of(options[i], "tells.sql"), "error failed not allowed: fts3_tokenizer");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        assert_string_equal(told_in(places[i], "registers.sql"), "error failed not allowed: fts3_tokenizer");
+        assert_string_equal(told_in(places[i], "tells.sql"), "error failed not allowed: fts3_tokenizer");
     }
 }
 
@@ -150,10 +169,10 @@ TEST_IN_FOLDER(what_is_on_no_list_is_refused_to_sql)
         char expected[128];
         snprintf(expected, sizeof expected, "error failed not allowed: %s", cases[i].what);
         write_file("a.sql", cases[i].statement);
-        assert_string_equal(told_of("", "a.sql"), expected);
+        assert_string_equal(told_of("a.sql"), expected);
     }
     write_file("a.sql", "CREATE TABLE t (x); UPDATE sqlite_schema SET sql = 'x';");
-    assert_string_equal(told_of("", "a.sql"), "error failed table sqlite_master may not be modified");
+    assert_string_equal(told_of("a.sql"), "error failed table sqlite_master may not be modified");
 }
 
 TEST_IN_FOLDER(what_schemas_are_made_of_is_allowed_to_sql)
@@ -175,8 +194,7 @@ TEST_IN_FOLDER(what_schemas_are_made_of_is_allowed_to_sql)
                "SELECT offsets(g) FROM g WHERE g MATCH 'hello'; INSERT INTO g (g) VALUES ('optimize');\n"
                "CREATE VIRTUAL TABLE h USING rtree(id, x0, x1); INSERT INTO h VALUES (1, 2, 3); DELETE FROM h;\n"
                "DROP TABLE f; DROP TABLE g; DROP TABLE h; DROP VIEW v; DROP TRIGGER r; DROP TABLE u;\n");
-    assert_string_equal(told_of("", "a.sql"), "ok none ");
-    assert_string_equal(told_of("--wall", "a.sql"), "ok none ");
+    assert_string_equal(told_of("a.sql"), "ok none ");
 }
 
 /* One after the other in one process, on one thread: what the first has set would hold for the second. */
@@ -192,7 +210,7 @@ TEST_IN_FOLDER(nothing_of_one_document_is_seen_by_the_next)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_file("a.sql", cases[i].sets);
         write_file("b.sql", cases[i].asks);
-        assert_int_equal(run("\"$B\" -j1 --json report a.sql b.sql"), 1);
+        assert_int_equal(run("\"$B\" --in-place -j1 --json report a.sql b.sql"), 1);
         json_t *report = read_report("report");
         char expected[64];
         snprintf(expected, sizeof expected, "not allowed: %s", cases[i].told);
@@ -212,12 +230,12 @@ TEST_IN_FOLDER(what_sql_sorts_is_memory_and_no_file)
              "SELECT x FROM t ORDER BY x; BEGIN; UPDATE t SET x = x || 1; ROLLBACK;",
              counter);
     write_file("a.sql", sql);
-    assert_int_equal(run("ulimit -f 0; \"$B\" a.sql > /dev/null 2>&1"), 0);
+    assert_int_equal(run("ulimit -f 0; \"$B\" --in-place a.sql > /dev/null 2>&1"), 0);
     assert_string_equal(result_of("--memory 8M", "a.sql"), "error memory-limit");
     snprintf(sql, sizeof sql, "PRAGMA temp_store = FILE; %s SELECT randomblob(1000) FROM c ORDER BY 1;", counter);
     write_file("b.sql", sql);
-    assert_int_equal(run("ulimit -f 0; \"$B\" b.sql > /dev/null 2>&1"), 1);
-    assert_string_equal(told_of("", "b.sql"), "error failed not allowed: PRAGMA temp_store");
+    assert_int_equal(run("ulimit -f 0; \"$B\" --in-place b.sql > /dev/null 2>&1"), 1);
+    assert_string_equal(told_of("b.sql"), "error failed not allowed: PRAGMA temp_store");
 }
 
 /* Nobody is asked over the net either: who listens there gets no connection. */
@@ -254,7 +272,7 @@ TEST_IN_FOLDER(json_has_a_depth)
     write_many("deeper.json", "[", 3000);
     append_many("deeper.json", "]", 3000);
     assert_string_equal(result_of("", "deep.json"), "ok none");
-    assert_string_equal(told_of("", "deeper.json"), "error failed line 1: maximum parsing depth reached near '['");
+    assert_string_equal(told_of("deeper.json"), "error failed line 1: maximum parsing depth reached near '['");
 }
 
 /* Lua calls no hook in them. */
@@ -300,7 +318,8 @@ TEST_IN_FOLDER(an_encoding_is_honoured_if_libc_knows_it)
 TEST_IN_FOLDER(a_task_stopped_while_it_reads_leaves_no_descriptor)
 {
     write_many("large.json", "                                                               \n", 20000);
-    assert_int_equal(run("ulimit -n 40; yes large.json | head -n 2000 | \"$B\" --memory 1M --json report -"), 1);
+    assert_int_equal(run("ulimit -n 40; yes large.json | head -n 2000 | \"$B\" --in-place --memory 1M --json report -"),
+                     1);
     json_t *report = read_report("report");
     assert_int_equal(json_array_size(report), 2001);
     for (size_t i = 0; i < 2000; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint-batch --wall: each document in a process of its own, whatever that does. */
+ * stint-batch behind its wall: documents in processes of their own, whatever they do there. */
 #include "batch.h"
 
 #include <dirent.h>
@@ -49,10 +49,10 @@ TEST_IN_FOLDER(documents_come_out_as_they_do_in_place)
     write_good_documents();
     write_file("g.json", "[1,\n}");
     write_file("h.xml", "<a>\n&b;</a>");
-    json_t *in_place = report_of("", 1);
+    json_t *in_place = report_of("--in-place", 1);
     unsigned long items_in_place = items();
     assert_true(items_in_place > 6);
-    static const char *const walled[] = { "--wall", "--wall --wall-reuse 3 -j1", "--wall --wall-reuse 1000000" };
+    static const char *const walled[] = { "", "--reuse 1", "--reuse 3 -j1", "--reuse 1000000" };
     for (size_t i = 0; i < sizeof walled / sizeof *walled; i++) {
         json_t *report = report_of(walled[i], 1);
         assert_int_equal(json_array_size(report), 9);
@@ -96,7 +96,8 @@ TEST_IN_FOLDER(a_crime_ends_its_own_document_alone)
         snprintf(path, sizeof path, "%02zu.json", i);
         write_file(path, "[1]");
     }
-    static const char *const walled[] = { "--wall --timeout 300ms", "--wall --wall-reuse 1000 --timeout 300ms -j1" };
+    static const char *const walled[] = { "--timeout 300ms", "--reuse 1 --timeout 300ms",
+                                          "--reuse 1000 --timeout 300ms -j1" };
     for (size_t w = 0; w < sizeof walled / sizeof *walled; w++) {
         json_t *report = report_of(walled[w], 1);
         assert_int_equal(json_array_size(report), 2 * count + 1);
@@ -113,11 +114,11 @@ TEST_IN_FOLDER(a_crime_ends_its_own_document_alone)
 TEST_IN_FOLDER(a_crime_is_refused_without_a_wall)
 {
     write_file("a.bad", "null");
-    static const char *const in_place[] = { "", "--unbounded" };
+    static const char *const in_place[] = { "--in-place", "--unbounded" };
     for (size_t i = 0; i < 2; i++) {
         json_t *report = report_of(in_place[i], 1);
         assert_string_equal(word(report, 0, "reason"), "failed");
-        assert_non_null(strstr(word(report, 0, "detail"), "--wall"));
+        assert_non_null(strstr(word(report, 0, "detail"), "behind a wall only"));
         json_decref(report);
     }
 }
@@ -126,7 +127,7 @@ TEST_IN_FOLDER(a_report_says_where_it_crashed)
 {
     write_file("a.bad", "null");
     assert_int_equal(mkdir("why", 0700), 0);
-    assert_int_equal(run("\"$B\" --wall --report why a.bad"), 1);
+    assert_int_equal(run("\"$B\" --report why a.bad"), 1);
     char *out = read_file("out");
     assert_non_null(strstr(out, "\n    SIGSEGV at address 0x0 in write_to_null"));
     free(out);
@@ -142,14 +143,38 @@ TEST_IN_FOLDER(each_limit_stops_it_behind_a_wall_too)
     write_file("b.lua", "while true do end\n");
     write_many("c.expr", "((((((((((((((((((((((((((((((((((((((((", 25000);
     write_file("d.sql", "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c;");
-    json_t *report = report_of("--wall --memory 16M --timeout 3s", 1);
+    json_t *report = report_of("--memory 16M --timeout 3s", 1);
     assert_string_equal(word(report, 0, "reason"), "memory-limit");
     assert_string_equal(word(report, 1, "reason"), "deadline");
     assert_string_equal(word(report, 2, "reason"), "crash"); /* the end of its stack is its child's */
     assert_string_equal(word(report, 3, "reason"), "deadline");
     json_decref(report);
-    report = report_of("--wall --memory 0 --allocation 16M --timeout 3s", 1);
+    report = report_of("--memory 0 --allocation 16M --timeout 3s", 1);
     assert_string_equal(word(report, 0, "reason"), "allocation-limit");
+    json_decref(report);
+}
+
+/* Over each of them one call of its library sits for seconds. How late the deadline comes, scripts/demo prints. */
+TEST_IN_FOLDER(a_deadline_holds_whatever_a_library_does)
+{
+    static const char *const kept[] = { "long-search.sql", "long-replace.sql", "snippet.sql", "wide-field.sql",
+                                        "json-patch.sql" };
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        char from[512];
+        snprintf(from, sizeof from, BOMBS "/%s", kept[i]);
+        assert_int_equal(symlink(from, kept[i]), 0);
+    }
+    assert_int_equal(run("(printf '<a'; seq 1 100000 | sed 's/.*/ a&=\"\"/'; echo '/>') > attributes.xml"), 0);
+    write_many("semicolons.sql", ";;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;", 1000000);
+    write_many("blanks.json", "                                        ", 4000000);
+    json_t *report = report_of("--timeout 200ms", 1);
+    size_t count = json_array_size(report) - 1;
+    assert_int_equal(count, sizeof kept / sizeof *kept + 3);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(came_of(report, i), "error deadline ") != 0)
+            fail_msg("%s: %s", word(report, i, "file"), came_of(report, i));
+        assert_true(json_integer_value(json_object_get(json_array_get(report, i), "wall_ns")) < 1000000000);
+    }
     json_decref(report);
 }
 
@@ -157,8 +182,7 @@ TEST_IN_FOLDER(each_limit_stops_it_behind_a_wall_too)
 TEST_IN_FOLDER(a_long_list_needs_few_descriptors)
 {
     write_file("a.json", "1");
-    assert_int_equal(
-        run("ulimit -n 400; yes a.json | head -n 3000 | \"$B\" --wall --wall-reuse 1000000 --json report -"), 0);
+    assert_int_equal(run("ulimit -n 400; yes a.json | head -n 3000 | \"$B\" --reuse 1000000 --json report -"), 0);
     json_t *report = read_report("report");
     assert_int_equal(summary(report, "ok"), 3000);
     json_decref(report);
@@ -167,7 +191,7 @@ TEST_IN_FOLDER(a_long_list_needs_few_descriptors)
 TEST_IN_FOLDER(a_listed_file_that_cannot_be_read_is_an_error_of_its_own)
 {
     write_file("a.json", "1");
-    assert_int_equal(run("printf 'gone.json\\na.json\\n' | \"$B\" --wall --json report -"), 1);
+    assert_int_equal(run("printf 'gone.json\\na.json\\n' | \"$B\" --json report -"), 1);
     json_t *report = read_report("report");
     assert_non_null(strstr(came_of(report, 0), "error failed cannot read it: No such file"));
     assert_string_equal(came_of(report, 1), "ok none ");
@@ -202,8 +226,7 @@ TEST_IN_FOLDER(interrupt_kills_what_runs_and_reports_it)
 {
     write_file("a.bad", "loop");
     write_file("b.json", "1");
-    pid_t child =
-        start(program, (const char *[]){ program, "--wall", "-j1", "--timeout=0", "--json=report", ".", NULL });
+    pid_t child = start(program, (const char *[]){ program, "-j1", "--timeout=0", "--json=report", ".", NULL });
     while (ticks_of_children() < 10)
         usleep(1000);
     kill(child, SIGINT);

@@ -31,8 +31,8 @@ class Answer:
 class Connection:
     """HTTP by hand: so that what is not HTTP can be sent too, and all of an answer is seen."""
 
-    def __init__(self, port, **options):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    def __init__(self, port, source="127.0.0.1", **options):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(source, 0))
         for option, value in options.items():
             self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)
         self.buffer = b""

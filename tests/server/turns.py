@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """turns.py STINT-SQLD: queries that run for long take turns, and short ones need not wait for theirs."""
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 import running  # noqa: E402
@@ -68,6 +69,60 @@ class Turns(ServerTest):
             self.assertEqual(connection.answer().status, 200)
         for reader in readers:
             reader.socket.close()
+
+
+class Addresses(ServerTest):
+    """Without tenants the workers' time is shared between addresses, however many connections each has."""
+    OPTIONS = ("--timeout", "60s", "--queue", "64")
+    WORK = "SELECT count(*) FROM country a, country b, country c WHERE a.name < b.name AND c.name < 'B'"
+
+    def ask_from(self, address, connection_count, statement, seen, end):
+        """Each connection asks again as soon as it is answered."""
+        def ask():
+            while not end.is_set():
+                with running.Connection(self.server.port, source=address) as connection:
+                    while not end.is_set():
+                        connection.query(statement)
+                        answer = connection.answer()
+                        if answer is None:
+                            break
+                        seen.append(answer.status)
+        threads = [threading.Thread(target=ask) for _ in range(connection_count)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def test_an_address_with_many_clients_leaves_another_its_share(self):
+        many, end, one = [], threading.Event(), []
+        threads = self.ask_from("127.0.0.2", 100, self.WORK, many, end)
+        try:
+            self.server.wait_until(lambda: 429 in many, "more than half of the queue is refused to one address")
+            with running.Connection(self.server.port, source="127.0.0.3") as connection:
+                before = many.count(200)
+                for _ in range(10):
+                    connection.query(self.WORK)
+                    one.append(connection.answer().status)
+                meanwhile = many.count(200) - before
+        finally:
+            end.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(set(one), {200})
+        # One query at a time of two workers: at best every second one; behind the queue of the others one of 33.
+        self.assertLess(meanwhile, 10 * 12)
+
+
+class Generator(ServerTest):
+    OPTIONS = ("--timeout", "60s")
+
+    def test_a_blob_of_random_bytes_is_stopped_while_it_is_made(self):
+        forever = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) " \
+                  "SELECT sum(length(randomblob(16000000))) FROM c"
+        answer = self.server.ask(forever, Stint_Timeout="20ms")
+        self.assertEqual((answer.status, answer.json()["reason"]), (504, "deadline"))
+        answer = self.server.ask("SELECT length(randomblob(5)), length(randomblob(-1)), randomblob(9) <> randomblob(9)")
+        self.assertEqual(answer.json()["rows"], [[5, 1, 1]])
+        self.assertEqual(self.server.ask("SELECT randomblob(17000000)").status, 400)
 
 
 if __name__ == "__main__":

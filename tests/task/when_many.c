@@ -188,4 +188,37 @@ TEST(compounds_may_be_dropped_while_their_members_resolve)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int go_on_with_nothing(const stint_outcome *outcome, void *arg, void **value)
+{
+    (void)outcome;
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+/* They end on the thread that cancels the compound, while their callbacks still wait in its line. */
+TEST(futures_that_a_compound_cancels_leave_nothing_in_the_pool)
+{
+    enum { FUTURES = 500 };
+    stint_future *futures[FUTURES];
+    struct gate gate = { 0 };
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_future *held = submit(pool, gate_hold, &gate, NULL);
+    size_t before = 0;
+    for (unsigned round = 0; round < 100; round++) {
+        if (round == 10)
+            before = resident();
+        for (unsigned i = 0; i < FUTURES; i++)
+            assert_int_equal(stint_future_then_submit(held, pool, go_on_with_nothing, NULL, NULL, &futures[i]), 0);
+        stint_future *all = all_of(futures, FUTURES);
+        stint_future_cancel(all);
+        assert_int_equal(take(all).status, STINT_CANCELLED);
+        release_all(futures, FUTURES);
+    }
+    assert_in_range(resident(), 0, before + 4 * MIB); /* of 39 */
+    gate_open(&gate);
+    assert_ok(take(held));
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST_MAIN()
