@@ -109,23 +109,56 @@ typedef _Atomic(const struct name *) names_list;
 static names_list protected_names;
 static names_list allowed_names;
 
-/* And those of which it is known that they may be left: each was, at random points, by the hundred thousand
- * (tests/chaos), in these ways, and gave the right answers afterwards. libm has nothing but its arguments, errno and
- * the rounding mode, which a landing gives back. */
-static const struct {
+/* The list of what is known of libraries. In which ways one may be left: it was, at random points, by the hundred
+ * thousand (tests/chaos), and gave the right answers afterwards. libm has nothing but its arguments, errno and the
+ * rounding mode, which a landing gives back.
+ *
+ * And with which it is kept (lasting.h), where that is loaded with the program: one that puts blocks into tables of the
+ * process, and hands them from one task to the next, is kept with itself; one that makes such blocks for it alone, with
+ * it (tests/libraries). */
+static const struct library {
     const char *name;
     unsigned ways;
+    const char *kept_with;
 } libraries[] = {
-    { "libexpat", STI_LEFT_ANYHOW },
-    { "libjansson", STI_LEFT_ANYHOW },
-    { "liblua5.4", STI_LEFT_ANYHOW },
-    { "libpcre2-8", STI_LEFT_ANYHOW },
-    { "libz", STI_LEFT_ANYHOW },
-    { "libduktape", STI_LEFT_ANYHOW },
-    { "libxml2", STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_SPENT }, /* has locks of its own making */
-    { "libm", STI_LEFT_ANYHOW },
+    { "libexpat", STI_LEFT_ANYHOW, NULL },
+    { "libjansson", STI_LEFT_ANYHOW, NULL },
+    { "liblua5.4", STI_LEFT_ANYHOW, NULL },
+    { "libz", STI_LEFT_ANYHOW, NULL },
+    { "libduktape", STI_LEFT_ANYHOW, NULL },
+    { "libxml2", STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_SPENT, NULL }, /* has locks of its own making */
+    { "libm", STI_LEFT_ANYHOW, NULL },
+    { "libpcre2-8", STI_LEFT_ANYHOW, "libglib-2.0" },
+    { "libcairo", 0, "libcairo" },
+    { "libpixman-1", 0, "libcairo" },
+    { "libfontconfig", 0, "libcairo" },
+    { "libfreetype", 0, "libcairo" },
+    { "libcrypto", 0, "libcrypto" },
+    { "libssl", 0, "libcrypto" },
+    { "libfftw3", 0, "libfftw3" },
+    { "libfftw3f", 0, "libfftw3f" },
+    { "libfftw3l", 0, "libfftw3l" },
+    { "libglib-2.0", 0, "libglib-2.0" },
+    { "libgobject-2.0", 0, "libglib-2.0" },
+    { "libgio-2.0", 0, "libglib-2.0" },
+    { "libgdk_pixbuf-2.0", 0, "libglib-2.0" },
+    { "libicuuc", 0, "libicuuc" },
+    { "libicui18n", 0, "libicuuc" },
+    { "libmpfr", 0, "libmpfr" },
+    { "libgmp", 0, "libmpfr" },
+    { "libpango-1.0", 0, "libpango-1.0" },
+    { "libpangocairo-1.0", 0, "libpango-1.0" },
+    { "libpangoft2-1.0", 0, "libpango-1.0" },
+    { "libharfbuzz", 0, "libpango-1.0" },
+    { "librsvg-2", 0, "librsvg-2" },
+    { "libtcl8.6", 0, "libtcl8.6" },
 };
 #define LIBRARIES (sizeof libraries / sizeof libraries[0])
+
+static struct {
+    bool is_loaded;      /* written at start, */
+    atomic_bool is_kept; /* and ended when the program allows it to be left; relaxed */
+} found_at_start[LIBRARIES];
 
 static const char *file_of(const char *path)
 {
@@ -153,14 +186,50 @@ bool sti_caller_is_openmp(const char *path)
     return is_one_of(openmp, path);
 }
 
+/* LIBRARIES: nothing is known of it. */
+static size_t library_of(const char *path)
+{
+    const char *file = file_of(path);
+    size_t i = 0;
+    while (i < LIBRARIES && !sti_caller_is_named(file, libraries[i].name))
+        i++;
+    return i;
+}
+
+static bool is_kept_from_start(const char *path)
+{
+    size_t library = library_of(path);
+    return library < LIBRARIES && atomic_load_explicit(&found_at_start[library].is_kept, memory_order_relaxed);
+}
+
 static bool is_module_ours; /* the one that this library is in is nothing else */
+
+static int note_loaded(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    size_t library = library_of(info->dlpi_name);
+    (void)size;
+    (void)unused;
+    if (library < LIBRARIES)
+        found_at_start[library].is_loaded = true;
+    return 0;
+}
+
+static void find_kept_from_start(void)
+{
+    dl_iterate_phdr(note_loaded, NULL);
+    for (size_t i = 0; i < LIBRARIES; i++) {
+        const char *with = libraries[i].kept_with;
+        bool is_kept = with != NULL && found_at_start[library_of(with)].is_loaded;
+        atomic_store_explicit(&found_at_start[i].is_kept, is_kept, memory_order_relaxed);
+    }
+}
 
 static int classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
     struct sti_caller_module module = sti_caller_module_at(info);
-    if (sti_caller_is_openmp(info->dlpi_name))
+    if (sti_caller_is_openmp(info->dlpi_name) || is_kept_from_start(info->dlpi_name))
         sti_module_keep_at_start(module);
     /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions
      * of the loader's names in the program. */
@@ -210,6 +279,7 @@ static void find_room_between(void)
 void sti_caller_start(void)
 {
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
+    find_kept_from_start();
     dl_iterate_phdr(classify, NULL);
     find_room_between();
     waiting = sti_caller_system;
@@ -256,7 +326,8 @@ static bool is_on(names_list *list, const char *path)
 
 static bool is_protected(const char *path)
 {
-    return is_one_of(never_left, path) || is_one_of(openmp, path) || is_on(&protected_names, path);
+    return is_one_of(never_left, path) || is_one_of(openmp, path) || is_on(&protected_names, path) ||
+           is_kept_from_start(path);
 }
 
 /* length: without the '*' of a pattern. */
@@ -293,21 +364,38 @@ static int allow(const char *text, size_t length)
     return add(&allowed_names, text, rest, is_pattern);
 }
 
+static int keep_no_more(struct dl_phdr_info *info, size_t size, void *name)
+{
+    (void)size;
+    if (sti_caller_is_named(info->dlpi_name, name))
+        sti_module_keep_no_more(sti_caller_module_at(info));
+    return 0;
+}
+
+/* It says that it knows better than the list. */
+static void overrule_list(const char *name)
+{
+    size_t library = library_of(name);
+    if (library == LIBRARIES || strcmp(libraries[library].name, name) != 0 || is_on(&protected_names, name))
+        return;
+    if (atomic_exchange_explicit(&found_at_start[library].is_kept, false, memory_order_relaxed))
+        sti_modules_visit(keep_no_more, (void *)(uintptr_t)name);
+}
+
 int stint_module_allow(const char *name)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
     if (name == NULL)
         return EINVAL;
+    overrule_list(name);
     return is_protected(name) ? EPERM : allow(name, strlen(name));
 }
 
 static unsigned known_ways(const char *path)
 {
-    size_t i = 0;
-    while (i < LIBRARIES && !sti_caller_is_named(path, libraries[i].name))
-        i++;
-    return i < LIBRARIES ? libraries[i].ways : 0;
+    size_t library = library_of(path);
+    return library < LIBRARIES ? libraries[library].ways : 0;
 }
 
 /* The program is the first that the loader lists. */

@@ -124,7 +124,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info)
  *
  * A module that is kept stays loaded, so that nothing else comes to lie at its addresses. */
 
-/* The list only grows; release publishes an entry, acquire finds it whole. */
+/* The list only grows; release publishes an entry, acquire finds it whole. One that is kept no more is of size 0. */
 static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for those that add */
@@ -140,7 +140,7 @@ static bool is_listed(const void *address)
 
 bool sti_caller_is_kept(const void *caller)
 {
-    return is_listed(caller) && sti_rule_is_on(STI_RULE_KEPT_MODULE);
+    return !sti_caller_is_clearly_not_system(caller) && is_listed(caller) && sti_rule_is_on(STI_RULE_KEPT_MODULE);
 }
 
 size_t sti_kept_modules(struct sti_caller_module *modules)
@@ -166,6 +166,18 @@ void sti_module_keep_at_start(struct sti_caller_module module)
 {
     if (!is_listed((const void *)module.begin))
         append(module);
+}
+
+/* Others may be asking, and find it either way. */
+void sti_module_keep_no_more(struct sti_caller_module module)
+{
+    pthread_mutex_lock(&lock);
+    size_t count = atomic_load_explicit(&kept_count, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++) {
+        if (kept[i].begin == module.begin)
+            __atomic_store_n(&kept[i].size, 0, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* Others may be asking: what they find between two changes only sends them the longer way. */
@@ -226,7 +238,7 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
 
 static bool find_next(struct sought *sought)
 {
-    int found = dl_iterate_phdr(seek, sought);
+    int found = sti_modules_visit(seek, sought);
     return found != 0;
 }
 

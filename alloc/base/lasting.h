@@ -18,13 +18,16 @@
 /* False: it may be unloaded, or nothing is known of it. Takes no lock. */
 bool sti_module_lasts(const struct dl_phdr_info *info);
 
-/* --- Modules whose blocks are the process's: what stint_module_keep names (include/stint/roots.h), and runtimes of
- * OpenMP, for their threads and teams. Any thread. */
+/* --- Modules whose blocks are the process's: what stint_module_keep names (include/stint/interrupt.h), libraries of
+ * which it is known that they need it (caller.c), and runtimes of OpenMP, for their threads and teams. Any thread. */
 
-#define STI_KEPT_MODULES 32
+#define STI_KEPT_MODULES 64
 
 /* When this library is loaded, by one thread. */
 void sti_module_keep_at_start(struct sti_caller_module module);
+
+/* What it allocates from now on is whoever's task it runs in. */
+void sti_module_keep_no_more(struct sti_caller_module module);
 
 /* Copy them, and say how many they are. */
 size_t sti_kept_modules(struct sti_caller_module *modules);

@@ -433,6 +433,8 @@ bool stint_malloc_is_overridden(void)
     X(sti_plain_mutex_unlock, pthread_mutex_unlock, (pthread_mutex_t * mutex), (mutex))                                \
     X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
+    X(sti_plain_rwlock_clockwrlock, pthread_rwlock_clockwrlock,                                                        \
+      (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until))                  \
     X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
     X(sti_specific_create_plain, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                \
       (key, destructor))                                                                                               \

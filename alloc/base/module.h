@@ -112,6 +112,7 @@ int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const str
 int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
 int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock);
 int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock);
+int sti_plain_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until);
 int sti_plain_rwlock_unlock(pthread_rwlock_t *lock);
 int sti_specific_create_plain(pthread_key_t *key, void (*destructor)(void *value));
 int sti_specific_set_plain(pthread_key_t key, const void *value);
@@ -126,6 +127,7 @@ int sti_specific_set_plain(pthread_key_t key, const void *value);
 #define sti_plain_rwlock_unlock pthread_rwlock_unlock
 #if defined __SANITIZE_THREAD__
 /* The sanitizer does not know the other. */
+#define sti_plain_rwlock_clockwrlock(lock, clock, until) ((void)(until), pthread_rwlock_trywrlock(lock))
 #define sti_plain_mutex_clocklock(mutex, clock, until) ((void)(until), sched_yield(), sti_timed_out(mutex))
 static inline int sti_timed_out(pthread_mutex_t *mutex)
 {
@@ -134,6 +136,7 @@ static inline int sti_timed_out(pthread_mutex_t *mutex)
 }
 #else
 #define sti_plain_mutex_clocklock pthread_mutex_clocklock
+#define sti_plain_rwlock_clockwrlock pthread_rwlock_clockwrlock
 #endif
 #endif
 

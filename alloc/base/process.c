@@ -5,12 +5,14 @@
 #include "process.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -233,6 +235,58 @@ STI_FORK_HANDLER void sti_process_in_child(void)
     sti_process_is_part = true;
     find_libc_s();
     sti_backend_process = (struct sti_backend_process){ libc_malloc, zalloc_in_part, aligned_in_part };
+}
+
+/* --- Modules are looked at with the read side of a lock, of which a fork(2) has the other. Nobody waits for ever: who
+ * looks may wait for the loader's lock, that a thread has which now waits to look; so after a while the fork goes
+ * ahead. */
+
+#define PATIENCE_NS 100000000
+
+static STI_AT_FORKS pthread_rwlock_t looking = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static _Thread_local bool looks;            /* and a handler of a signal forks, or looks, too */
+static _Thread_local bool has_all_not_look; /* of the fork that the thread is in */
+
+int sti_modules_visit(int (*visit)(struct dl_phdr_info *module, size_t size, void *arg), void *arg)
+{
+    if (looks)
+        return dl_iterate_phdr(visit, arg);
+    looks = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    sti_plain_rwlock_rdlock(&looking);
+    int answer = dl_iterate_phdr(visit, arg);
+    sti_plain_rwlock_unlock(&looking);
+    atomic_signal_fence(memory_order_seq_cst);
+    looks = false;
+    return answer;
+}
+
+static bool have_all_not_look(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PATIENCE_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return sti_plain_rwlock_clockwrlock(&looking, CLOCK_MONOTONIC, &until) == 0;
+}
+
+STI_FORK_HANDLER void sti_modules_before_fork(void)
+{
+    has_all_not_look = !looks && have_all_not_look();
+}
+
+STI_FORK_HANDLER void sti_modules_after_fork(void)
+{
+    if (has_all_not_look)
+        sti_plain_rwlock_unlock(&looking);
+}
+
+STI_FORK_HANDLER void sti_modules_in_child(void)
+{
+    looking = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 }
 
 /* --- A fork beside the library's own threads, which rest in it: each has the read side of a lock while it works. */

@@ -57,6 +57,14 @@ pid_t sti_process_fork(void);
 void sti_service_works(void);
 void sti_service_rests(void);
 
+/* dl_iterate_phdr, which has a lock of the loader's: the child of a fork(2) beside it could never load a library again,
+ * nor open a conversion or a name service, which libc loads. So no fork begins meanwhile. Any thread. */
+struct dl_phdr_info;
+int sti_modules_visit(int (*visit)(struct dl_phdr_info *module, size_t size, void *arg), void *arg);
+void sti_modules_before_fork(void);
+void sti_modules_after_fork(void);
+void sti_modules_in_child(void);
+
 /* A function of the program's has returned to this library in part of a process: nothing of it goes on, and its thread
  * ends, without handlers and destructors. */
 _Noreturn void sti_process_end_thread_of_part(void);

@@ -302,7 +302,7 @@ void *sti_cxx_function(const char *name, const void *caller)
         wanted.function = sti_module_symbol(module, name);
     }
     if (wanted.function == NULL) {
-        dl_iterate_phdr(look_for_function, &wanted);
+        sti_modules_visit(look_for_function, &wanted);
     }
     return wanted.function;
 }

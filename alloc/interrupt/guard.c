@@ -317,6 +317,8 @@ static int locked(stint_mutex *mutex, int answer)
 
 int stint_mutex_init(stint_mutex *mutex)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (mutex == NULL)
         return EINVAL;
     *mutex = (stint_mutex){ .condition_ = WHOLE };
@@ -333,6 +335,8 @@ int stint_mutex_init(stint_mutex *mutex)
 
 int stint_mutex_destroy(stint_mutex *mutex)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (mutex == NULL)
         return 0;
     return holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock_);

@@ -98,6 +98,11 @@ static bool may_give_up(bool is_nursery)
     return !is_end_noted() || is_nursery;
 }
 
+bool sti_heap_is_unused(const struct sti_heap *heap)
+{
+    return count_pages(heap).now == 0;
+}
+
 /* What has been given up of it is gone; the thread's part is a new one. */
 bool sti_heap_adopt(struct sti_heap *heap)
 {

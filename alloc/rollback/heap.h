@@ -101,7 +101,10 @@ bool sti_heap_is_empty(const struct sti_heap *heap);
 /* mimalloc has given up a page of it since it was taken. The heap's thread. */
 bool sti_heap_has_given_up(const struct sti_heap *heap);
 
-/* A heap without pages, of a thread that has ended: it is the calling thread's from now on. False: it has pages. */
+/* Of a thread that has ended, or none's: it has no pages any more. Any thread. */
+bool sti_heap_is_unused(const struct sti_heap *heap);
+
+/* Such a one is the calling thread's from now on. False: it has pages. */
 bool sti_heap_adopt(struct sti_heap *heap);
 
 /* The thread ends: have mimalloc's counts of the heap's pages complete. */

@@ -52,21 +52,34 @@ static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_n
 /* --- The process's lists, of the two kinds: heaps that are no thread's --- */
 
 /* Whoever looks takes some from the front, and puts those that stay at the end: so it costs the same however many there
- * are, and all have their turn. */
+ * are, and all have their turn. But none of them is ever destroyed, so there must not be many more than those with live
+ * blocks, each of which holds 100 KiB and more. So when there are twice as many as had some the last time, all are
+ * looked at, and the empty ones come to the front. */
+#define FEW 64
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ownerless {
     struct sti_heap *first;
     struct sti_heap *last;
-} ownerless[2];
+    size_t count;
+    size_t sort_at; /* when there are so many */
+} ownerless[2] = { { .sort_at = FEW }, { .sort_at = FEW } };
+
+/* With the lock. */
+static void put_last(struct ownerless *list, struct sti_heap *heap)
+{
+    heap->next = NULL;
+    *(list->first == NULL ? &list->first : &list->last->next) = heap;
+    list->last = heap;
+    list->count++;
+}
 
 void sti_retired_leave(struct sti_heap *heap)
 {
     struct ownerless *list = &ownerless[heap->is_nursery];
     heap->lasts = true;
-    heap->next = NULL;
     sti_plain_mutex_lock(&lock);
-    *(list->first == NULL ? &list->first : &list->last->next) = heap;
-    list->last = heap;
+    put_last(list, heap);
     sti_plain_mutex_unlock(&lock);
 }
 
@@ -74,12 +87,42 @@ static struct sti_heap *take_first(struct ownerless *list)
 {
     sti_plain_mutex_lock(&lock);
     struct sti_heap *heap = list->first;
-    list->first = heap != NULL ? heap->next : NULL;
+    if (heap != NULL) {
+        list->first = heap->next;
+        list->count--;
+    }
     sti_plain_mutex_unlock(&lock);
     return heap;
 }
 
-static struct sti_heap *take_ownerless(bool is_nursery)
+/* With the lock: whoever wants one waits, as he would make another one otherwise. */
+static void sort(struct ownerless *list)
+{
+    struct ownerless sorted = { .first = NULL };
+    struct ownerless used = { .first = NULL };
+    for (struct sti_heap *heap = list->first, *next; heap != NULL; heap = next) {
+        next = heap->next;
+        put_last(sti_heap_is_unused(heap) ? &sorted : &used, heap);
+    }
+    sorted.sort_at = 2 * used.count + FEW;
+    for (struct sti_heap *heap = used.first, *next; heap != NULL; heap = next) {
+        next = heap->next;
+        put_last(&sorted, heap);
+    }
+    *list = sorted;
+}
+
+static bool sort_if_many(struct ownerless *list)
+{
+    sti_plain_mutex_lock(&lock);
+    bool many = list->count >= list->sort_at;
+    if (many)
+        sort(list);
+    sti_plain_mutex_unlock(&lock);
+    return many;
+}
+
+static struct sti_heap *take_some(bool is_nursery)
 {
     struct sti_heap *heap = NULL;
     for (unsigned i = 0; i < LOOKED_AT; i++) {
@@ -89,6 +132,12 @@ static struct sti_heap *take_ownerless(bool is_nursery)
         sti_retired_leave(heap);
     }
     return NULL;
+}
+
+static struct sti_heap *take_ownerless(bool is_nursery)
+{
+    struct sti_heap *heap = take_some(is_nursery);
+    return heap == NULL && sort_if_many(&ownerless[is_nursery]) ? take_some(is_nursery) : heap;
 }
 
 /* --- In and out --- */

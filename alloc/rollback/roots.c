@@ -45,6 +45,8 @@ static _Atomic stint_root_scan scan_mode;
 
 int stint_roots_set_scan(stint_root_scan scan)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (scan != STINT_ROOT_SCAN_ALWAYS && scan != STINT_ROOT_SCAN_SAMPLED && scan != STINT_ROOT_SCAN_NEVER)
         return EINVAL;
     atomic_store_explicit(&scan_mode, scan, memory_order_relaxed);
@@ -307,7 +309,7 @@ static int have_module_scanned(struct dl_phdr_info *info, size_t size, void *sca
 
 static void scan_modules(struct scan *scan)
 {
-    dl_iterate_phdr(have_module_scanned, scan);
+    sti_modules_visit(have_module_scanned, scan);
     for (size_t i = 0; i < scan->part_count; i++)
         scan_range(scan, &scan->parts[i].range, scan->parts[i].begin, scan->parts[i].end);
     sti_process_free(scan->parts);

@@ -233,6 +233,8 @@ static stint_budget left_to(const struct sti_scope *scope, uint64_t now)
 
 int stint_usage_now(stint_usage *used, stint_budget *left)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     const struct sti_scope *scope = innermost();
     if (used == NULL && left == NULL)
         return EINVAL;

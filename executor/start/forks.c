@@ -25,9 +25,11 @@
 #include "executor/wall/wall.h"
 #include "executor/worker/worker.h"
 
-/* Nothing of the library's is held over a fork(2) but one lock of the walls': a thread that another library's handler
- * waits for may need any other. Each column is called from the first row to the last; before it is known whether the
- * child is a whole process (process.h), and a whole process that has not used the library has nothing to do. */
+/* Nothing of the library's is held over a fork(2) but one lock of the walls', and, if it is to be had, that of those
+ * who look at modules: a thread that another library's handler waits for may need any other. Who looks at modules may
+ * have the walls' lock: so that comes first. Each column is called from the first row to the last; before it is known
+ * whether the child is a whole process (process.h), and a whole process that has not used the library has nothing to
+ * do. */
 static const struct row {
     const char *name;
     void (*prepare)(void); /* in the parent, before it */
@@ -49,6 +51,7 @@ static const struct row {
     { .name = "the trace", .child = sti_trace_in_child },
     { .name = "heaps in quarantine", .child = sti_quarantine_in_child },
     { "walls", sti_walls_before_fork, sti_walls_after_fork, sti_walls_in_child },
+    { "looking at modules", sti_modules_before_fork, sti_modules_after_fork, sti_modules_in_child },
 };
 
 #define ROWS (sizeof rows / sizeof *rows)

@@ -196,6 +196,8 @@ int stint_when_any(stint_future *const *futures, size_t count, stint_future **an
 
 int stint_when_any_index(const stint_future *any, size_t *index)
 {
+    if (sti_process_is_partial())
+        return ENOTSUP;
     if (any == NULL || index == NULL || !sti_task_is_compound(any))
         return EINVAL;
     const struct sti_compound *compound = (const struct sti_compound *)any;

@@ -178,7 +178,7 @@ static void free_modules(struct sti_wall_modules *modules)
 static struct sti_wall_modules *note_modules(void)
 {
     struct sti_wall_modules *modules = sti_process_calloc(1, sizeof *modules);
-    if (modules != NULL && dl_iterate_phdr(note_module, modules) != 0) {
+    if (modules != NULL && sti_modules_visit(note_module, modules) != 0) {
         free_modules(modules);
         return NULL;
     }

@@ -80,20 +80,24 @@ STINT_API int stint_module_protect(const char *name);
 /* Say of a module by name that its functions may be left in their midst, as the program's own are: by a jump, by an
  * unwind, and in a preemptible task at any instruction. "libfoo" means any file called libfoo, libfoo.* or libfoo-*,
  * loaded now or later; "libfoo*" any whose name begins so; and "*" trusts every module but those that are never left:
- * libc, the loader, the C++ runtime, OpenMP's, mimalloc, Concurrency Kit, and what stint_module_protect has named. Name
+ * libc, the loader, the C++ runtime, OpenMP's, mimalloc, Concurrency Kit, and what is protected or kept. Name
  * what you have written yourself, or have tried: a function that is left never returns, so whatever its library had
  * half done stays so, but for locks of pthread's and C11's, a once, and static initialisers, for which an interrupt
  * waits. The variable STINT_ALLOW, read at the start, does the same with names between colons. For the whole process,
  * and as long as that lives. name is copied.
+ *
+ * One that is kept from the start (below) is kept no more when it is named without a '*'.
  *
  * 0; EINVAL: name is NULL, empty, or has a slash, or a '*' that is not its end; EPERM: it is one that is never left;
  * ENOMEM. Any thread. */
 STINT_API int stint_module_allow(const char *name);
 
 /* Let what a module allocates be the process's, whatever task it runs in: for libraries that keep blocks in caches and
- * pools of their own and hand them from one task to the next (cairo, FFTW's planner, GLib's GVariant, Tcl, the caches
- * of ICU and mpfr). Such blocks outlive the task; they count for its allocation limit, not for its memory limit. The
- * module is protected as above, as an interrupt inside it might leave its cache half changed.
+ * pools of their own and hand them from one task to the next. Such blocks outlive the task; they count for its
+ * allocation limit, not for its memory limit. The module is protected as above, as an interrupt inside it might leave
+ * its cache half changed. Where they are loaded with the program, cairo, FFTW, GLib, ICU, librsvg, MPFR, OpenSSL,
+ * Pango, Tcl, and what makes blocks for them are kept from the start (docs/escapes.md), until stint_module_allow names
+ * them.
  *
  * A block is the module's by the address that calls malloc's family or operator new. So what other modules allocate for
  * it (libstdc++, GLib) is not: name those too where it matters. And where a function ends in a call of malloc (a tail
@@ -104,7 +108,7 @@ STINT_API int stint_module_allow(const char *name);
  * start: for the whole process, and as long as that lives.
  *
  * 0, also when it was kept already; EINVAL: name is NULL, empty, or has a slash; ENOENT: no such module is loaded (it
- * is protected if it is loaded later); ENOSPC: 32 modules are kept; ENOMEM. Any thread. */
+ * is protected if it is loaded later); ENOSPC: 64 modules are kept; ENOMEM. Any thread. */
 STINT_API int stint_module_keep(const char *name);
 
 /* What a hook does; see stint_hook_push. */

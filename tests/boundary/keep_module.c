@@ -7,6 +7,7 @@ void *kept_take(void);
 void kept_give(void *item);
 char *kept_name(void);
 void *other_take(void);
+void *listed_take(void);
 
 #define ITEMS 1000
 #define MANY 5000 /* more than have been given back before */
@@ -95,6 +96,35 @@ TEST(blocks_of_other_modules_are_the_task_s)
     int code = EIO;
     stint_outcome outcome = run_task(take_of_the_other, &code, NULL);
     assert_in_range(outcome.usage.allocated, 200, 256);
+}
+
+static int take_many_of_the_list_s(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    for (int i = 0; i < MANY; i++)
+        memset(listed_take(), 1, 200);
+    return 0;
+}
+
+/* More than the limit on memory, which its blocks do not count for. */
+static stint_outcome run_with_the_list_s(void)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 64 * KIB;
+    return run_task(take_many_of_the_list_s, NULL, &options);
+}
+
+TEST(a_library_of_the_list_is_kept_from_the_start_until_it_is_allowed)
+{
+    assert_ok(run_with_the_list_s());
+    assert_int_equal(stint_module_allow("*"), 0);
+    assert_ok(run_with_the_list_s());
+    assert_int_equal(stint_module_allow("libfftw3l"), 0);
+    assert_outcome(run_with_the_list_s(), STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(stint_module_keep("libfftw3l"), 0);
+    assert_ok(run_with_the_list_s());
+    assert_int_equal(stint_module_allow("libfftw3l"), EPERM);
 }
 
 static int take_for_ever(void *arg, void **value)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program without stint: each library in a process of its own whose malloc fails from a random call on, for as long
- * as a piece of work takes, and then never more. What becomes of that is what a library makes of a machine without
- * memory, and the measure for what it makes of stint: plain-libraries LIBRARY TRIALS SEED prints how many processes
- * ended by each signal, went on, exited, gave a wrong answer afterwards, or hung. */
+ * The program without stint: each library in a process of its own whose malloc fails from a random call on, for blocks
+ * of some size and above, for as long as a piece of work takes, and then never more. What becomes of that is what a
+ * library makes of a machine without memory, and the measure for what it makes of stint: plain-libraries LIBRARY TRIALS
+ * SEED prints how many processes ended by each signal, went on, exited, gave a wrong answer afterwards, or hung. */
 #include "library.h"
 
 #include <dlfcn.h>
@@ -26,11 +26,13 @@ static const struct library *const libraries[] = { LIBRARIES NULL };
 
 static atomic_long calls;    /* so far */
 static atomic_long fails_at; /* from this one on; 0: none */
+static size_t smallest;      /* that fails */
 
-static bool is_refused(void)
+static bool is_refused(size_t size)
 {
     long at = atomic_load_explicit(&fails_at, memory_order_relaxed);
-    bool refused = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) >= at && at != 0;
+    long call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    bool refused = at != 0 && call >= at && size >= smallest;
     if (refused)
         errno = ENOMEM;
     return refused;
@@ -38,22 +40,22 @@ static bool is_refused(void)
 
 void *malloc(size_t size)
 {
-    return is_refused() ? NULL : __libc_malloc(size);
+    return is_refused(size) ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
-    return is_refused() ? NULL : __libc_calloc(count, size);
+    return is_refused(count * size) ? NULL : __libc_calloc(count, size);
 }
 
 void *realloc(void *block, size_t size)
 {
-    return is_refused() ? NULL : __libc_realloc(block, size);
+    return is_refused(size) ? NULL : __libc_realloc(block, size);
 }
 
 void *memalign(size_t alignment, size_t size)
 {
-    return is_refused() ? NULL : __libc_memalign(alignment, size);
+    return is_refused(size) ? NULL : __libc_memalign(alignment, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
@@ -75,6 +77,7 @@ static _Noreturn void try(const struct library *library, uint64_t random)
     uint64_t before = SUM_BEGIN, failed = SUM_BEGIN, after = SUM_BEGIN;
     uint32_t seed = (uint32_t)(random_of(&random) % SEEDS);
     bool is_used = random_of(&random) % 2 == 0;
+    smallest = random_of(&random) % 2 == 0 ? 0 : (size_t)1 << random_of(&random) % 13;
     alarm(PATIENCE);
     freopen("/dev/null", "w", stderr);
     if (is_used && library->work(seed, &before) != 0)

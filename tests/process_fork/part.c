@@ -2,6 +2,7 @@
  *
  * The child of a process with several threads is part of a process: whatever the others were doing at that moment, no
  * child hangs that allocates and ends; this library's calls say ENOTSUP there. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -153,6 +154,22 @@ TEST_WITH(children_beside_threads_at_work_allocate_and_end, start_threads, end_t
     free_blocks();
 }
 
+static void load_a_library(void)
+{
+    alarm(PATIENCE);
+    _exit(dlopen("libresolv.so.2", RTLD_NOW) != NULL ? 0 : 3);
+}
+
+TEST_WITH(children_beside_rollbacks_load_a_library, start_threads, end_threads)
+{
+    for (unsigned count = repeats(300); count > 0; count--) {
+        pid_t child = fork();
+        if (child == 0)
+            load_a_library();
+        assert_ends_well(child);
+    }
+}
+
 /* --- Calls. --- */
 
 static void never_called(stint_future *future, const stint_outcome *outcome, void *arg)
@@ -198,6 +215,14 @@ static int ask_everything(stint_pool *pool, stint_future *running, stint_complet
         stint_pool_shutdown(pool, STINT_SHUTDOWN_CANCEL, STINT_FOREVER),
         stint_pool_destroy(pool),
         stint_metrics_write(STDERR_FILENO),
+        stint_roots_set_scan(STINT_ROOT_SCAN_ALWAYS),
+        stint_when_any_index(running, &count),
+        stint_usage_now(NULL, NULL),
+        stint_mutex_init(NULL),
+        stint_mutex_destroy(NULL),
+        stint_module_allow(NULL),
+        stint_module_keep(NULL),
+        stint_module_protect(NULL),
     };
     stint_future_cancel(running);
     stint_future_release(running);
