@@ -145,6 +145,7 @@ struct sti_scope {
     uint64_t reserved;            /* of the account's memory */
     size_t peak;
     size_t grace_left;
+    size_t libc_left; /* of what libc may have beyond that for itself */
     uint64_t samples;
     uint64_t deferred;
 

@@ -362,6 +362,16 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
            sti_caller_is_kept(caller);
 }
 
+/* What libc is refused at its first use of something it does without for as long as the process lives: a locale, the
+ * tables of an encoding, a time zone. So it has a reserve. */
+static bool draw_libc_reserve(struct sti_scope *scope, uint64_t charge, const void *caller)
+{
+    bool has = charge <= scope->libc_left && sti_caller_is_system(caller);
+    if (has)
+        scope->libc_left -= charge;
+    return has;
+}
+
 /* An interrupt is due, or waits for one that is not. */
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
@@ -374,7 +384,8 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
     } else if (sti_interrupt_deliver_allocating(thread, plain_call) && !sti_cxx_allocates_exception(caller)) {
         return false;
     }
-    if (!sti_caller_ends_process(caller) && !sti_interrupt_draw_grace(scope, charge)) {
+    if (!sti_caller_ends_process(caller) && !draw_libc_reserve(scope, charge, caller) &&
+        !sti_interrupt_draw_grace(scope, charge)) {
         sti_interrupt_last_resort(thread, plain_call);
         return false;
     }

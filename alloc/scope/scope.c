@@ -39,6 +39,7 @@
 #include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
+#define LIBC_RESERVE ((size_t)16 << 20)
 
 int sti_options_look(const stint_options *options)
 {
@@ -85,6 +86,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->own_forks = sti_own_forks;
     scope->peak = 0;
     scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
+    scope->libc_left = LIBC_RESERVE;
     scope->samples = 0;
     scope->deferred = 0;
     scope->deadline = UINT64_MAX;

@@ -100,7 +100,8 @@ typedef struct stint_options {
     /* For stint_submit and its like, and stint_run_reported (report.h); stint_run ignores it. */
     stint_report_level report;
 
-    /* Bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB. */
+    /* Bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB. What libc allocates
+     * for itself has 16 MiB besides, as some of it is made once, for the whole process. */
     size_t grace;
 
     /* For reports; may be NULL. Not copied: it must outlive the task. */
