@@ -100,8 +100,10 @@ static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
 
 void sti_shutdown_join(stint_pool *pool, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++)
-        pthread_join(pool->workers[i].thread, NULL);
+    for (unsigned i = 0; i < count; i++) {
+        if (!pool->workers[i].is_joined)
+            pthread_join(pool->workers[i].thread, NULL);
+    }
 }
 
 bool sti_shutdown_leave_to_free(stint_pool *pool)
@@ -141,7 +143,8 @@ bool sti_shutdown_abandon(stint_pool *pool, unsigned *running)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         *running += atomic_load_explicit(&pool->workers[i].running, memory_order_relaxed) != NULL;
-        pthread_detach(pool->workers[i].thread);
+        if (!pool->workers[i].is_joined)
+            pthread_detach(pool->workers[i].thread);
     }
     atomic_store_explicit(&pool->abandoned, true, memory_order_relaxed);
     /* release: the last worker sees that; acquire: or this thread is the last, and sees what they did. */

@@ -212,12 +212,13 @@ void sti_park_end_search(stint_pool *pool)
         wake_one(pool);
 }
 
-static void sleep_traced(struct sti_worker *worker, uint32_t calls)
+static bool sleep_traced(struct sti_worker *worker, uint32_t calls)
 {
     sti_trace_begin(STI_TRACE_BEGIN_PARK, worker, 0, NULL, NULL);
-    sti_idle_sleep(worker, calls);
+    bool called = sti_substitute_sleep(worker, calls);
     sti_trace_end(STI_TRACE_END_PARK, worker, atomic_load_explicit(&worker->woken_by, memory_order_relaxed),
                   atomic_load_explicit(&worker->woken_in, memory_order_relaxed));
+    return called;
 }
 
 bool sti_park_wait(struct sti_worker *worker)
@@ -244,13 +245,9 @@ bool sti_park_wait(struct sti_worker *worker)
     }
     /* Nothing to do; or somebody else cleared the bit, and the call is on its way. */
     STI_PROBE1(park, worker);
-    if (sti_trace_runs())
-        sleep_traced(worker, calls);
-    else
-        sti_idle_sleep(worker, calls);
+    bool called = sti_trace_runs() ? sleep_traced(worker, calls) : sti_substitute_sleep(worker, calls);
     STI_PROBE1(unpark, worker);
-    sti_park_note_awake(worker);
-    return true;
+    return called;
 }
 
 bool sti_park_await(struct sti_worker *worker, const struct sti_offer *offer, uint64_t deadline_ns)

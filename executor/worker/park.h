@@ -103,7 +103,8 @@ void sti_park_begin_search(stint_pool *pool);
 void sti_park_end_search(stint_pool *pool);
 
 /* Sleep until there is something to look for: true, and the worker is SEARCHING. False: the pool has closed, nothing is
- * left, the worker is no longer counted and must leave. The worker's own thread, SEARCHING. */
+ * left, the worker is no longer counted and must leave; or it is a substitute that has stood aside for long. The
+ * worker's own thread, SEARCHING. */
 bool sti_park_wait(struct sti_worker *worker);
 
 #endif

@@ -23,6 +23,8 @@
 
 /* --- Which threads hold a place, and which stand in for others. --- */
 
+#define SPARE_NS UINT64_C(1000000000) /* a substitute that has stood aside for so long ends */
+
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max)
 {
     pthread_mutex_init(&substitutes->lock, NULL);
@@ -91,10 +93,42 @@ static struct sti_worker *take_retired(struct sti_substitutes *substitutes)
     return substitute;
 }
 
+/* One whose thread has left, and has ended by now. NULL: none. */
+static struct sti_worker *take_vacant(struct sti_substitutes *substitutes)
+{
+    struct sti_worker **link = &substitutes->vacant;
+    while (*link != NULL && !(*link)->is_joined && pthread_tryjoin_np((*link)->thread, NULL) != 0)
+        link = &(*link)->next_retired;
+    struct sti_worker *substitute = *link;
+    if (substitute != NULL) {
+        *link = substitute->next_retired;
+        substitute->is_joined = true;
+    }
+    return substitute;
+}
+
+static struct sti_worker *start_vacant(stint_pool *pool, struct sti_worker *substitute)
+{
+    struct sti_substitutes *substitutes = &pool->substitutes;
+    substitute->is_vacant = substitute->is_joined = false;
+    atomic_store_explicit(&substitute->calls, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->alive, 1, memory_order_relaxed);
+    if (sti_start_substitute(substitute))
+        return substitute;
+    atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_relaxed);
+    substitute->is_vacant = substitute->is_joined = true;
+    substitute->next_retired = substitutes->vacant;
+    substitutes->vacant = substitute;
+    return NULL;
+}
+
 static struct sti_worker *start_one(stint_pool *pool)
 {
     struct sti_substitutes *substitutes = &pool->substitutes;
     unsigned index = atomic_load_explicit(&substitutes->slots, memory_order_relaxed);
+    struct sti_worker *vacant = substitutes->max > 0 ? take_vacant(substitutes) : NULL;
+    if (vacant != NULL)
+        return start_vacant(pool, vacant);
     if (index >= pool->worker_count + substitutes->max)
         return NULL;
     struct sti_worker *substitute = &pool->workers[index];
@@ -228,28 +262,72 @@ static bool try_to_retire(struct sti_worker *worker)
     return may;
 }
 
-/* Until it is woken, which counts it as searching. */
-static void sleep_retired(struct sti_worker *worker, uint32_t calls)
+/* Of those that have retired: under the lock. */
+static bool take_out_retired(struct sti_substitutes *substitutes, const struct sti_worker *worker)
 {
-    worker->clock = 0; /* nobody pays for the time until then */
-    sti_idle_sleep(worker, calls);
-    sti_park_note_awake(worker);
-    sti_park_end_search(worker->pool);
+    struct sti_worker **link = &substitutes->retired;
+    while (*link != NULL && *link != worker)
+        link = &(*link)->next_retired;
+    bool found = *link != NULL;
+    if (found)
+        *link = worker->next_retired;
+    return found;
 }
 
-void sti_substitute_stand_aside(struct sti_worker *worker)
+/* Its thread is to end, if it has retired: its memory goes with it. What it keeps of tasks only it can end. */
+static bool vacate(struct sti_worker *worker)
+{
+    sti_subtask_collect();
+    if (sti_subtask_undecided())
+        return false;
+    struct sti_substitutes *substitutes = lock(worker->pool);
+    worker->is_vacant = take_out_retired(substitutes, worker);
+    if (worker->is_vacant) {
+        worker->next_retired = substitutes->vacant;
+        substitutes->vacant = worker;
+    }
+    unlock(worker->pool);
+    return worker->is_vacant;
+}
+
+bool sti_substitute_sleep(struct sti_worker *worker, uint32_t calls)
+{
+    bool is_spare = worker->index >= worker->pool->worker_count;
+    worker->clock = 0; /* nobody pays for the time until then */
+    while (!sti_idle_sleep(worker, calls, is_spare ? sti_deadline_after(SPARE_NS) : STI_NEVER)) {
+        if (vacate(worker)) {
+            sti_park_note_awake(worker);
+            return false;
+        }
+    }
+    sti_park_note_awake(worker);
+    return true;
+}
+
+/* Until it is woken, which counts it as searching. False: its thread is to end. */
+static bool sleep_retired(struct sti_worker *worker, uint32_t calls)
+{
+    if (!sti_substitute_sleep(worker, calls))
+        return false;
+    sti_park_end_search(worker->pool);
+    return true;
+}
+
+bool sti_substitute_stand_aside(struct sti_worker *worker)
 {
     while (sti_substitute_is_surplus(worker)) {
         /* Before it is retired: whoever wakes it after that calls. */
         uint32_t calls = sti_idle_calls(worker);
         if (!try_to_retire(worker))
-            return;
+            return true;
         /* What has come for it until it was on the list; after that, sti_substitute_rouse finds it there. */
         sti_subtask_collect();
         /* Its deque may hold what it leaves to the others; and a wake-up may have been meant for one who goes on. */
         sti_park_hand_on(worker->pool);
-        sleep_retired(worker, calls);
+        if (!sleep_retired(worker, calls))
+            return false;
     }
+    return true;
 }
 
 void sti_substitute_rouse(struct sti_worker *worker)
@@ -257,12 +335,8 @@ void sti_substitute_rouse(struct sti_worker *worker)
     if (worker->index < worker->pool->worker_count)
         return;
     struct sti_substitutes *substitutes = lock(worker->pool);
-    struct sti_worker **link = &substitutes->retired;
-    while (*link != NULL && *link != worker)
-        link = &(*link)->next_retired;
-    bool found = *link != NULL;
+    bool found = take_out_retired(substitutes, worker);
     if (found) {
-        *link = worker->next_retired;
         add_active(substitutes, 1);
         count_standing_in(substitutes, 1);
     }
@@ -271,9 +345,9 @@ void sti_substitute_rouse(struct sti_worker *worker)
         sti_park_wake_retired(worker);
 }
 
-void sti_substitute_begin(struct sti_worker *worker)
+bool sti_substitute_begin(struct sti_worker *worker)
 {
-    sleep_retired(worker, 0);
+    return sleep_retired(worker, 0);
 }
 
 void sti_substitute_leave(struct sti_worker *worker)
@@ -328,24 +402,27 @@ static bool take_asked(struct sti_worker *worker)
     return atomic_exchange_explicit(&worker->asked, false, memory_order_seq_cst);
 }
 
-void sti_idle_sleep(struct sti_worker *worker, uint32_t calls)
+bool sti_idle_sleep(struct sti_worker *worker, uint32_t calls, uint64_t until)
 {
-    uint64_t long_idle = sti_deadline_after(LONG_IDLE_NS);
+    uint64_t next = sti_deadline_after(LONG_IDLE_NS);
+    bool called;
     atomic_store_explicit(&worker->idle, true, memory_order_relaxed);
     for (;;) {
         uint32_t value = sti_event_value(&worker->wake);
-        if (sti_idle_calls(worker) != calls)
+        called = sti_idle_calls(worker) != calls;
+        if (called || sti_clock_now() >= until)
             break;
         if (take_asked(worker)) {
             sti_give_back();
             sti_give_back_answer();
-        } else if (!sti_event_wait(&worker->wake, value, long_idle)) {
-            long_idle = sti_give_back() ? sti_deadline_after(AGAIN_NS) : STI_NEVER;
+        } else if (!sti_event_wait(&worker->wake, value, next < until ? next : until) && sti_clock_now() >= next) {
+            next = sti_give_back() ? sti_deadline_after(AGAIN_NS) : STI_NEVER;
         }
     }
     atomic_store_explicit(&worker->idle, false, memory_order_seq_cst);
     if (take_asked(worker))
         sti_give_back_answer();
+    return called;
 }
 
 void sti_idle_call(struct sti_worker *worker)

@@ -20,6 +20,8 @@
  * only while it stands in for somebody:
  *
  *   (no thread) --start--> PLACED --> as any worker: RUNNING, SEARCHING, PARKED (park.h) --> RETIRED --> PLACED ...
+ *                                                                                             |
+ *                                                                        (no thread) <-- VACANT
  *
  *   place    by the thread that falls asleep: take a retired substitute, or start one, and set its bit in the lot as if
  *            it had parked. So it is woken by the same rule as the others: only when there is work, and nobody looks
@@ -27,6 +29,10 @@
  *   retire   a substitute that is between two tasks, and sees that more threads hold a place than there are places,
  *            sleeps on its event without a bit: nobody wakes it but through a new place. Or, while it is parked, the
  *            thread that comes back takes its bit away: it does not even notice.
+ *
+ *   vacate   one that has been retired for a second takes itself off the list, under the lock, and its thread ends:
+ *            with it go its stack, its heaps and what they keep. Its slot, with its deque and its numbers, is the next
+ *            that is started, when that thread has ended. One that keeps heaps of tasks that go on stays.
  *
  * A handshake by fences (alloc/base/thread.h): a thread that comes back counts itself active, and then looks for parked
  * substitutes; a substitute sets its bit, and then looks whether it is one too many.
@@ -58,6 +64,7 @@ struct sti_substitutes {
     atomic_uint active;
     atomic_bool ending;
     struct sti_worker *retired;
+    struct sti_worker *vacant;
     atomic_uint asleep; /* this and the next three to be read by anybody: workers that have given their place up in
                          * the midst of a task */
     atomic_uint substituting; /* substitutes that are not retired */
@@ -107,11 +114,16 @@ static inline void sti_substitute_resume_sleep(struct sti_worker *worker, unsign
 /* A substitute that is one too many. */
 bool sti_substitute_is_surplus(const struct sti_worker *worker);
 
-/* Between two tasks: if the worker is a substitute and one too many, sleep until it is needed. */
-void sti_substitute_stand_aside(struct sti_worker *worker);
+/* The next three: false: it is a substitute that has stood aside for long, and its thread is to end now.
+ *
+ * Between two tasks: if the worker is a substitute and one too many, sleep until it is needed. */
+bool sti_substitute_stand_aside(struct sti_worker *worker);
 
 /* A substitute's thread begins: sleep until it is needed. */
-void sti_substitute_begin(struct sti_worker *worker);
+bool sti_substitute_begin(struct sti_worker *worker);
+
+/* Sleep until it is called once more than that. */
+bool sti_substitute_sleep(struct sti_worker *worker, uint32_t calls);
 
 /* The worker leaves. */
 void sti_substitute_leave(struct sti_worker *worker);
@@ -146,8 +158,8 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
  * thread. */
 uint32_t sti_idle_calls(const struct sti_worker *worker);
 
-/* Sleep until it is called once more than that. Its own thread. */
-void sti_idle_sleep(struct sti_worker *worker, uint32_t calls);
+/* Sleep until it is called once more than that: true; or until then (STI_NEVER). Its own thread. */
+bool sti_idle_sleep(struct sti_worker *worker, uint32_t calls, uint64_t until);
 
 /* End its sleep, or the next. Any thread. */
 void sti_idle_call(struct sti_worker *worker);

@@ -256,7 +256,8 @@ static bool search(struct sti_worker *worker, struct found *found)
 static bool find(struct sti_worker *worker, struct found *found)
 {
     for (;;) {
-        sti_substitute_stand_aside(worker);
+        if (!sti_substitute_stand_aside(worker))
+            return false;
         *found = (struct found){ .task = claim_near(worker) };
         if (found->task != NULL)
             return true;
@@ -316,10 +317,9 @@ void *sti_worker_main(void *argument)
     atomic_store_explicit(&worker->record, record, memory_order_release);
     if (record != NULL)
         record->report_level = pool->options.report;
-    if (worker->index >= pool->worker_count)
-        sti_substitute_begin(worker);
+    bool is_needed = worker->index < pool->worker_count || sti_substitute_begin(worker);
     struct found found;
-    while (find(worker, &found)) {
+    while (is_needed && find(worker, &found)) {
         if (found.task != NULL) {
             if (pool->options.hold_near_memory_limit)
                 hold_back(pool);
@@ -336,7 +336,10 @@ void *sti_worker_main(void *argument)
         sti_subtask_collect();
     }
     sti_fork_end_thread();
-    sti_substitute_leave(worker);
+    if (worker->is_vacant)
+        atomic_store_explicit(&worker->record, NULL, memory_order_release); /* it will be another thread's */
+    else
+        sti_substitute_leave(worker);
     tell_application(worker, pool->options.worker_ends);
     sti_worker_own = NULL;
     sti_shutdown_leave(pool);

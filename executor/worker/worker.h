@@ -51,11 +51,13 @@ struct sti_worker {
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;
-    uint64_t idled_since;      /* it has been parked since it began its last task, and when last; 0: it has not */
-    struct sti_sleeper *slept; /* under the lock of deadlock.c: it has slept for long */
-    unsigned asleep;           /* how often it has fallen asleep in the midst of a task (substitute.h), */
-    uint64_t slept_since;      /* and when it did first */
-    struct sti_worker *next_retired;
+    uint64_t idled_since;            /* it has been parked since it began its last task, and when last; 0: it has not */
+    struct sti_sleeper *slept;       /* under the lock of deadlock.c: it has slept for long */
+    unsigned asleep;                 /* how often it has fallen asleep in the midst of a task (substitute.h), */
+    uint64_t slept_since;            /* and when it did first */
+    struct sti_worker *next_retired; /* or vacant; this and the next two under the substitutes' lock */
+    bool is_vacant;                  /* its thread is ending, or has ended, */
+    bool is_joined;                  /* and has been joined */
     _Alignas(64) struct sti_tally tally; /* this and what follows is written by the worker alone, and read by anybody */
     sti_counter tasks;                   /* that it has begun */
     sti_counter steals;                  /* tasks that it took from other workers' deques */

@@ -48,8 +48,9 @@ typedef struct stint_pool_options {
     bool pinned;
 
     /* Spare workers that may stand in for those that sleep in a blocking region (blocking.h) or in a wait for a future;
-     * 0: 64; STINT_NO_SUBSTITUTES: none. At most 1024. Each is started when it is first needed, sleeps when it is not,
-     * and ends with the pool; it is called like a worker, with the next number. */
+     * 0: 64; STINT_NO_SUBSTITUTES: none. At most 1024. Each is started when it is needed, and ends when nobody has
+     * needed it for a second, or with the pool; it is called like a worker, with the next number, which is used
+     * again. */
     unsigned substitutes;
 
     /* While the process has more than seven eighths of its memory limit (global.h) in memory, and any task runs in it,

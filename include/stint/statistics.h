@@ -34,7 +34,8 @@ typedef struct stint_pool_statistics {
     uint64_t neglected;
     uint64_t longest_neglect_ns;
 
-    unsigned substitutes;  /* substitute workers that have been started (stint_pool_options.substitutes) */
+    unsigned substitutes;  /* substitute workers that there have been at once (stint_pool_options.substitutes): an
+                            * idle one ends after a second, and its number is used again */
     unsigned substituting; /* of these, those that stand in for a task that sleeps */
     uint64_t replaced;     /* times that one of them took the place of a task that fell asleep */
     uint64_t unreplaced;   /* times that its place stayed empty, as none was left or could be started */

@@ -341,6 +341,7 @@ static inline stint_options open_scope(struct charged_task *task)
         .allocation = any_limit(task, random_below(&task->random, 4) == 0 ? 32 : 20),
         .memory = any_limit(task, random_below(&task->random, 4) == 0 ? 31 : 22),
         .grace = random_below(&task->random, 3) == 0 ? random_size(&task->random, 16) : MODEL_GRACE,
+        .libc = MODEL_LIBC,
         .fails = random_below(&task->random, 2) == 0,
     };
     stint_options options = STINT_OPTIONS_INIT;

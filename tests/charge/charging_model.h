@@ -15,6 +15,7 @@
 #define MODEL_DEPTH 5
 #define MODEL_GRANT (256 * KIB)
 #define MODEL_GRACE MIB
+#define MODEL_LIBC (16 * MIB)
 #define MODEL_LARGEST ((size_t)1 << 47)
 
 struct model_account {
@@ -27,6 +28,7 @@ struct model_scope {
     size_t allocation; /* the limits; 0: none */
     size_t memory;
     size_t grace;
+    size_t libc;                   /* what libc may have beyond that */
     bool fails;                    /* STINT_FAIL */
     struct model_account *account; /* NULL: none, or a scope further out charges it already, */
     struct model_account *charged; /* as it does from here upwards */
@@ -262,6 +264,14 @@ static inline bool model_draw_grace(struct model *model, uint64_t charge)
     return true;
 }
 
+static inline bool model_draw_libc(struct model *model, const struct model_request *request)
+{
+    struct model_scope *innermost = &model->scopes[model->depth - 1];
+    bool has = request->of_libc && request->charge <= innermost->libc;
+    innermost->libc -= has ? request->charge : 0;
+    return has;
+}
+
 /* -1: none; otherwise the innermost scope that has tripped. */
 static inline int model_tripped(const struct model *model)
 {
@@ -338,7 +348,7 @@ static inline enum model_answer model_allocate(struct model *model, const struct
     if (model_tripped(model) >= 0) {
         if (!request->of_libc && model_is_due(model))
             return model_deliver(model) ? MODEL_LEAVE : MODEL_NULL;
-        if (!model_draw_grace(model, request->charge))
+        if (!model_draw_libc(model, request) && !model_draw_grace(model, request->charge))
             return MODEL_NULL;
     } else if (request->charge > MODEL_LARGEST) {
         return MODEL_NULL;

@@ -57,6 +57,44 @@ TEST(a_spare_takes_the_place_of_a_task_that_sleeps)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static void have_all_sleep_at_once(stint_pool *pool, unsigned count)
+{
+    struct sleep sleep = { 0 };
+    stint_future *sleepers[16];
+    gate_open(&sleep.awake);
+    for (unsigned i = 0; i < count; i++)
+        sleepers[i] = submit(pool, sleep_and_wake, &sleep, NULL);
+    gate_await(&sleep.asleep, count);
+    gate_open(&sleep.asleep);
+    for (unsigned i = 0; i < count; i++)
+        assert_ok(take_in_time(sleepers[i]));
+}
+
+/* And their slots are used again, with their numbers. */
+TEST(spares_that_nobody_needs_for_long_end)
+{
+    stint_pool *pool = make_pool(.workers = 1, .substitutes = 16);
+    have_all_sleep_at_once(pool, 1);
+    for (int round = 0; round < 2; round++) {
+        have_all_sleep_at_once(pool, 12);
+        unsigned at_once = threads_of_the_process();
+        assert_true(at_once > 12);
+        for (int i = 0; i < 3000 && threads_of_the_process() > at_once - 11; i++)
+            nap_ms(10);
+        assert_in_range(threads_of_the_process(), 1, at_once - 11);
+        assert_in_range(read_pool(pool).substitutes, 11, 12);
+    }
+    assert_ok(take_in_time(submit(pool, do_nothing, NULL, NULL)));
+    uint64_t tasks = 0;
+    for (unsigned i = 0; i <= read_pool(pool).substitutes; i++) {
+        stint_worker_statistics worker = STINT_WORKER_STATISTICS_INIT;
+        assert_int_equal(stint_pool_read_worker(pool, i, &worker), 0);
+        tasks += worker.tasks;
+    }
+    assert_int_equal(tasks, 1 + 12 + 12 + 1);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(spares_are_used_again)
 {
     stint_pool *pool = make_pool(.workers = 2);
