@@ -9,8 +9,8 @@
 
 #include <stint/wall.h>
 
-/* After so many a child has earned what its start took: over the demo's documents the wall then costs nothing that can
- * be measured. What a document can spoil for others without ending its child ends with so many, too. */
+/* After so many a child has earned most of what its start took. What a document can spoil for others without ending its
+ * child ends with so many, too. */
 #define PARSE_WALL_REUSE 128
 
 typedef struct parse_wall_options {
