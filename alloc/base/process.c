@@ -134,18 +134,20 @@ STI_AT_FORKS bool sti_process_is_part;
 static _Thread_local bool others_rest;
 static _Thread_local bool child_is_whole;
 
-/* The system counts each thread as a folder. It counts one that has been joined for a moment longer, and where /proc is
- * not there it tells nothing: then there are others for all that is known. */
-#define FOLDERS_OF_ONE_THREAD (3 + STI_TOOL_THREADS)
+#define FOLDERS_OF_NO_THREAD 2 /* as of any folder: itself, and its name in the one above */
+
+unsigned sti_process_count_threads(void)
+{
+    struct stat folder;
+    int saved_errno = errno;
+    bool tells = stat("/proc/self/task", &folder) == 0 && folder.st_nlink > FOLDERS_OF_NO_THREAD + STI_TOOL_THREADS;
+    errno = saved_errno;
+    return tells ? (unsigned)folder.st_nlink - FOLDERS_OF_NO_THREAD - STI_TOOL_THREADS : 0;
+}
 
 static bool has_one_thread(void)
 {
-    struct stat threads;
-    int saved_errno = errno;
-    bool has = __libc_single_threaded != 0 ||
-               (stat("/proc/self/task", &threads) == 0 && threads.st_nlink == FOLDERS_OF_ONE_THREAD);
-    errno = saved_errno;
-    return has;
+    return __libc_single_threaded != 0 || sti_process_count_threads() == 1;
 }
 
 STI_FORK_HANDLER void sti_process_before_fork(void)

@@ -69,6 +69,11 @@ void sti_modules_in_child(void);
  * ends, without handlers and destructors. */
 _Noreturn void sti_process_end_thread_of_part(void);
 
+/* How many threads the system counts, without those of a sanitizer. It has a folder for each; for one that has been
+ * joined a moment longer, and for the main thread that has ended, until the process does. 0: /proc does not tell, so
+ * there are others for all that is known. Any thread. */
+unsigned sti_process_count_threads(void);
+
 /* Around each fork(2): before it, and in the child. */
 void sti_process_before_fork(void);
 void sti_process_in_child(void);

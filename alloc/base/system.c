@@ -4,7 +4,6 @@
  * Any thread. */
 #include "system.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +19,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "instrumentation.h"
 #include "module.h"
 #include "process.h"
 #include "thread.h"
@@ -297,27 +295,14 @@ unsigned sti_process_own_threads(void)
     return atomic_load_explicit(&services, memory_order_relaxed);
 }
 
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    const struct dirent *entry;
-    if (threads == NULL)
-        return 0;
-    while ((entry = readdir(threads)) != NULL)
-        count += entry->d_name[0] != '.';
-    closedir(threads);
-    return count;
-}
-
 unsigned sti_process_threads(void)
 {
-    unsigned count = count_threads();
-    for (int patience = 100; count > 1 + STI_TOOL_THREADS + sti_process_own_threads() && patience > 0; patience--) {
+    unsigned count = sti_process_count_threads();
+    for (int patience = 100; count > 1 + sti_process_own_threads() && patience > 0; patience--) {
         sti_thread_nap(1000000);
-        count = count_threads();
+        count = sti_process_count_threads();
     }
-    unsigned own = sti_process_own_threads() + STI_TOOL_THREADS;
+    unsigned own = sti_process_own_threads();
     return count > own ? count - own : count;
 }
 
@@ -339,21 +324,8 @@ bool sti_main_thread_has_ended(void)
     return process_vm_readv(getpid(), &memory, 1, &memory, 1, 0) < 0 && errno == ESRCH;
 }
 
-/* proc(5). It counts the main thread. */
+/* The main thread is counted. */
 bool sti_services_are_alone(void)
 {
-    static const char format[] = ") Z %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u";
-    char text[512] = "";
-    if (!sti_main_thread_has_ended())
-        return false;
-    int status = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (status < 0)
-        return false;
-    ssize_t size = read(status, text, sizeof text - 1);
-    close(status);
-    text[size > 0 ? size : 0] = '\0';
-    const char *behind_name = strrchr(text, ')');
-    unsigned threads = 0;
-    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
-           threads == 1 + sti_process_own_threads();
+    return sti_main_thread_has_ended() && sti_process_count_threads() == 1 + sti_process_own_threads();
 }

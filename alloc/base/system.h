@@ -76,7 +76,7 @@ unsigned sti_process_own_threads(void);
  * there a little longer, so it is given a moment to go: a tenth of a second. 0: /proc does not tell. */
 unsigned sti_process_threads(void);
 
-/* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
+/* The main thread has ended: 0.3 µs. Only then a microsecond or two more, to ask whether that holds for all others. */
 bool sti_main_thread_has_ended(void);
 bool sti_services_are_alone(void);
 
