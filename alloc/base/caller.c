@@ -434,15 +434,6 @@ bool sti_caller_is_ours(uintptr_t instruction)
     return is_ours(&module);
 }
 
-bool sti_caller_is_protected(uintptr_t instruction)
-{
-    struct dl_find_object found;
-    if (_dl_find_object((void *)instruction, &found) != 0)
-        return true;
-    const struct sti_caller_module module = extent_of(&found);
-    return is_ours(&module) || ways_of(found.dlfo_link_map) != STI_LEFT_ANYHOW;
-}
-
 bool sti_caller_is_this_module(const void *caller)
 {
     const struct sti_caller_module own = sti_caller_module_of(&sti_caller_system);
