@@ -160,23 +160,16 @@ static struct {
     atomic_bool is_kept; /* and ended when the program allows it to be left; relaxed */
 } found_at_start[LIBRARIES];
 
-static const char *file_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 bool sti_caller_is_named(const char *path, const char *name)
 {
-    const char *file = file_of(path);
+    const char *file = basename(path);
     size_t length = strlen(name);
     return strncmp(file, name, length) == 0 && (file[length] == '\0' || file[length] == '.' || file[length] == '-');
 }
 
 static bool is_one_of(const char *const *names, const char *path)
 {
-    const char *file = file_of(path);
-    while (*names != NULL && !sti_caller_is_named(file, *names))
+    while (*names != NULL && !sti_caller_is_named(path, *names))
         names++;
     return *names != NULL;
 }
@@ -189,9 +182,8 @@ bool sti_caller_is_openmp(const char *path)
 /* LIBRARIES: nothing is known of it. */
 static size_t library_of(const char *path)
 {
-    const char *file = file_of(path);
     size_t i = 0;
-    while (i < LIBRARIES && !sti_caller_is_named(file, libraries[i].name))
+    while (i < LIBRARIES && !sti_caller_is_named(path, libraries[i].name))
         i++;
     return i;
 }
@@ -312,7 +304,7 @@ bool sti_caller_must_wait(const void *caller)
 
 static bool is_meant(const struct name *name, const char *path)
 {
-    return name->is_pattern ? strncmp(file_of(path), name->text, name->length) == 0
+    return name->is_pattern ? strncmp(basename(path), name->text, name->length) == 0
                             : sti_caller_is_named(path, name->text);
 }
 

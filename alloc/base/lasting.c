@@ -47,12 +47,6 @@ struct candidates {
     size_t count;
 };
 
-static const char *file_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct candidates *all = argument;
@@ -61,7 +55,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
         return 1;
     struct candidate *one = &all->of[all->count++];
     *one = (struct candidate){ .module = sti_module_at(info),
-                               .name = file_of(info->dlpi_name),
+                               .name = basename(info->dlpi_name),
                                .lasts = info->dlpi_name[0] == '\0' };
     const ElfW(Dyn) *named = NULL;
     for (const ElfW(Dyn) *entry = one->module.dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
