@@ -82,10 +82,10 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
         share = share->next_of_thread;
     if (share == NULL)
         share = make_share(group, thread);
-    if (share != NULL)
-        have_it_end_in_time(thread);
-    if (share != NULL)
-        share->runs = true;
+    if (share == NULL)
+        return NULL;
+    have_it_end_in_time(thread);
+    share->runs = true;
     return share;
 }
 
@@ -172,12 +172,6 @@ void sti_share_end_thread(struct sti_thread *thread)
 static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
-/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since. */
-static void end_in_mimalloc(void)
-{
-    sti_backend_thread_done();
-}
-
 /* mimalloc may have given up the thread's parts of its heaps already. */
 static void end_thread(void *record)
 {
@@ -195,7 +189,7 @@ static void end_thread(void *record)
     sti_sampling_hooks->end_thread(&thread->sampling);
     sti_own_forks_end_thread();
     sti_stack_end();
-    end_in_mimalloc();
+    sti_backend_thread_done(); /* again: its own destructor may not be, for what has been done since */
     sti_retired_hand_over(thread);
     sti_thread_hand_on(thread);
 }
