@@ -281,7 +281,6 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
                                                       const char *task)
 {
-    sti_protections_rollback(scope->mapped);
     sti_undo_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);

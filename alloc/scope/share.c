@@ -110,7 +110,6 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
         sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
     } else {
-        sti_protections_rollback(share->mapped);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->group->task);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
