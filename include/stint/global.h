@@ -28,9 +28,9 @@ STINT_BEGIN_DECLS
 STINT_API int stint_global_set_memory_limit(size_t bytes);
 
 /* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
- * minimum of memory.high and 15/16 of memory.max, or in version 1 of 15/16 of memory.limit_in_bytes, over the group and
- * all groups above it that can be seen below /sys/fs/cgroup; no limit if they set none. Read once, in the call. The
- * memory of other processes in the group does not count: where there are several, give each a number of its own. */
+ * minimum of memory.high and 15/16 of memory.max over the group and all groups above it that can be seen below
+ * /sys/fs/cgroup, where version 2 is; no limit if they set none. Read once, in the call. The memory of other processes
+ * in the group does not count: where there are several, give each a number of its own. */
 #define STINT_MEMORY_LIMIT_OF_CGROUP SIZE_MAX
 
 /* The present limit in bytes; 0: none. Any thread. */
