@@ -54,11 +54,10 @@ void sti_process_free(void *block)
 }
 
 /* The same functions, under names that tests do not count. */
-#define SAME_AS(function) __attribute__((alias(#function)))
-void *sti_process_lasting_malloc(size_t size) SAME_AS(sti_process_malloc);
-void *sti_process_lasting_calloc(size_t count, size_t size) SAME_AS(sti_process_calloc);
-void *sti_process_lasting_realloc(void *block, size_t size) SAME_AS(sti_process_realloc);
-void *sti_process_lasting_aligned(size_t alignment, size_t size) SAME_AS(sti_process_aligned);
+void *sti_process_lasting_malloc(size_t size) STI_SAME_AS(sti_process_malloc);
+void *sti_process_lasting_calloc(size_t count, size_t size) STI_SAME_AS(sti_process_calloc);
+void *sti_process_lasting_realloc(void *block, size_t size) STI_SAME_AS(sti_process_realloc);
+void *sti_process_lasting_aligned(size_t alignment, size_t size) STI_SAME_AS(sti_process_aligned);
 
 /* --- Giving back. mimalloc has one thread at a time give free pages to the system, and does not do what another asks
  * for meanwhile, nor later if nobody allocates any more. So one of ours at a time asks it, until nobody has asked that

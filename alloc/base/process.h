@@ -100,6 +100,13 @@ size_t sti_process_usable_size_in_part(void *block);
  * together. */
 #define STI_FORK_HANDLER __attribute__((cold))
 
+/* A second name of a function. */
+#ifdef __clang__
+#define STI_SAME_AS(function) __attribute__((alias(#function)))
+#else
+#define STI_SAME_AS(function) __attribute__((alias(#function), copy(function)))
+#endif
+
 /* A large table, of which most pages are never written to. They come behind all other variables, which so have few
  * pages: a fork(2) copies what the parent has of each. Such a table is never static, and has a name that is like those
  * between files. */

@@ -29,7 +29,8 @@
 #include "allocate.h"
 
 STINT_API void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset);
-STINT_API void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset);
+STINT_API void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset)
+    STI_SAME_AS(mmap);
 STINT_API int munmap(void *address, size_t length);
 STINT_API void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...);
 STINT_API int mprotect(void *address, size_t length, int protection);
@@ -280,12 +281,6 @@ STI_INLINE void *map(const struct wanted *wanted, const void *caller)
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
-{
-    const struct wanted wanted = { address, length, protection, flags, descriptor, offset };
-    return map(&wanted, STI_CALLER());
-}
-
-void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset)
 {
     const struct wanted wanted = { address, length, protection, flags, descriptor, offset };
     return map(&wanted, STI_CALLER());
