@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The README's example: one task that would eat all memory, stopped at its own limit. */
+ * One task that would eat all memory is stopped at its own limit. It prints:
+ *
+ *     error: memory-limit */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
