@@ -193,7 +193,6 @@ static void end_thread(void *record)
     sti_share_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_hooks->end_thread(&thread->sampling);
-    sti_own_forks_end_thread();
     sti_stack_end();
     end_in_mimalloc();
     sti_retired_hand_over(thread);

@@ -46,7 +46,7 @@ struct stint_forks_ {
 } __attribute__((aligned(64)));
 
 #define STINT_FORK_JOINED_ (SIZE_MAX - 1)
-#define STINT_FORK_IN_JOIN_ (SIZE_MAX / 2 + 1) /* from there on it runs in its join */
+#define STINT_FORK_IN_JOIN_ (SIZE_MAX / 2 + 1) /* from there on it runs in its join, on one thread */
 
 /* The calling thread's; never NULL. */
 extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__((tls_model("initial-exec")));
