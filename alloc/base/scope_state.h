@@ -175,7 +175,7 @@ struct sti_scope {
     stint_guard *guards;
     stint_mutex *mutexes; /* held, newest first */
     uint64_t pushes;      /* of both */
-    stint_hook *hooks;    /* this and what follows, for the watch */
+    stint_guard *hooks;   /* this and what follows, for the watch */
     struct sti_thread *thread;
     struct sti_watch watch;
     bool watched; /* watch is on the list */

@@ -14,6 +14,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
+#include "guard.h"
 #include "interrupt.h"
 #include "left_frames.h"
 #include "signals.h"
@@ -51,35 +52,11 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
     return false;
 }
 
-/* What was pushed is what lies there, or the hook's frame has gone and is used by others. */
-static uintptr_t check_of(const stint_hook *hook)
-{
-    const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t function = (uintptr_t)hook->function_;
-    uintptr_t sum = (uintptr_t)hook * odd ^ function;
-    return ((sum * odd ^ (uintptr_t)hook->arg_) * odd ^ (uintptr_t)hook->below_) * odd;
-}
-
-/* *link, unless its frame has gone: then that and whatever it would lead to is taken off. */
-static stint_hook *whole(stint_hook **link)
-{
-    if (*link != NULL && (*link)->check_ != check_of(*link))
-        *link = NULL;
-    return *link;
-}
-
-static void unlink_hook(stint_hook **link, stint_hook *above)
-{
-    *link = (*link)->below_;
-    if (above != NULL)
-        above->check_ = check_of(above);
-}
-
 static stint_hook *take_unfired(struct sti_scope *scope)
 {
-    stint_hook *hook = whole(&scope->hooks);
+    stint_hook *hook = (stint_hook *)sti_pushed_at(scope, &scope->hooks);
     while (hook != NULL && hook->fired_)
-        hook = whole(&hook->below_);
+        hook = (stint_hook *)sti_pushed_at(scope, &hook->pushed_.below_);
     if (hook != NULL)
         hook->fired_ = true;
     return hook;
@@ -93,7 +70,7 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);
     stint_hook *hook = take_unfired(scope);
     if (hook != NULL) {
-        sti_watch_call(watch, hook->function_, hook->arg_);
+        sti_watch_call(watch, hook->pushed_.function_, hook->pushed_.arg_);
         return STI_WATCH_AGAIN;
     }
     if (!scope->preemptible || scope->covered > 0)
@@ -135,16 +112,8 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
         return;
     sti_watch_lock();
     sti_watch_await_calls(&scope->watch);
-    stint_hook **link = &scope->hooks;
-    stint_hook *above = NULL;
-    while (whole(link) != NULL) {
-        if (sti_way_passes(way, (uintptr_t)*link)) {
-            unlink_hook(link, above);
-        } else {
-            above = *link;
-            link = &above->below_;
-        }
-    }
+    while (sti_pushed_take_left(scope, &scope->hooks, way) != NULL)
+        ;
     sti_watch_unlock();
 }
 
@@ -163,7 +132,7 @@ void sti_hook_fire(struct sti_scope *innermost)
             sti_watch_unlock();
             if (hook == NULL)
                 break;
-            STI_BOUNDARY_CALLBACK(hook->function_, hook->arg_, NULL, NULL);
+            STI_BOUNDARY_CALLBACK(hook->pushed_.function_, hook->pushed_.arg_, NULL, NULL);
         }
     }
     innermost->masks--;
@@ -172,16 +141,8 @@ void sti_hook_fire(struct sti_scope *innermost)
 /* With the watch's lock. */
 static void take_off(struct sti_scope *scope, const stint_hook *hook)
 {
-    stint_hook **link = &scope->hooks;
-    stint_hook *above = NULL;
-    while (whole(link) != NULL && *link != hook) {
-        above = *link;
-        link = &above->below_;
-    }
-    if (*link != NULL) {
-        unlink_hook(link, above);
+    if (sti_pushed_take_off(scope, &scope->hooks, &hook->pushed_, UINTPTR_MAX))
         sti_watch_await_calls(&scope->watch);
-    }
 }
 
 int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
@@ -199,9 +160,8 @@ int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
         return error;
     sti_watch_lock();
     take_off(scope, hook); /* a longjmp within its frame may have left it on the list */
-    *hook = (stint_hook){ .function_ = function, .arg_ = arg, .below_ = scope->hooks };
-    hook->check_ = check_of(hook);
-    scope->hooks = hook;
+    *hook = (stint_hook){ .pushed_ = { .function_ = function, .arg_ = arg } };
+    sti_pushed_add(&scope->hooks, &hook->pushed_);
     sti_watch_unlock();
     sti_hook_wake_if_flagged(scope);
     return 0;
@@ -236,7 +196,7 @@ void sti_waking_begin(struct sti_waking *waking, void (*wake)(void *arg), void *
     waking->arg = arg;
     /* Where the watch cannot be started the sleep is as long as what it waits for. */
     if (stint_hook_push(&waking->hook, come, waking) != 0)
-        waking->hook.function_ = NULL;
+        waking->hook.pushed_.function_ = NULL;
     waking->covers = sti_waking_cover();
 }
 
@@ -244,7 +204,7 @@ void sti_waking_end(struct sti_waking *waking)
 {
     if (waking->covers)
         sti_waking_uncover_scopes();
-    if (waking->hook.function_ != NULL)
+    if (waking->hook.pushed_.function_ != NULL)
         stint_hook_pop(&waking->hook);
 }
 
