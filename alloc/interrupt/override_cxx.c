@@ -78,7 +78,7 @@ int __cxa_guard_acquire(int64_t *guard)
     if (!acquire(state_of(guard)))
         return 0;
     if (sti_thread_metered != NULL)
-        sti_scope_take_hold(sti_thread_metered->scope, sti_hold_of_kind(guard, STI_HOLD_STATIC));
+        sti_hold_take(&sti_thread_metered->scope->holds, sti_hold_of_kind(guard, STI_HOLD_STATIC));
     return 1;
 }
 

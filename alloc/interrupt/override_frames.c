@@ -86,7 +86,7 @@ void __pthread_register_cancel(__pthread_unwind_buf_t *buffer)
     STI_LIBC_FUNCTION(__pthread_register_cancel)
     plain(buffer);
     if (sti_thread_metered != NULL && sti_rule_is_on(STI_RULE_CLEANUP))
-        sti_scope_take_hold(sti_thread_metered->scope, buffer);
+        sti_hold_take(&sti_thread_metered->scope->holds, buffer);
 }
 
 void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer)
