@@ -119,11 +119,7 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
 
 void sti_hook_fire(struct sti_scope *innermost)
 {
-    const struct sti_scope *end = innermost;
-    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->tripped != STINT_REASON_NONE)
-            end = scope->outer;
-    }
+    const struct sti_scope *end = sti_interrupt_outermost_tripped(innermost)->outer;
     innermost->masks++;
     for (struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
         while (scope->hooks != NULL) {
@@ -261,16 +257,18 @@ void sti_blocking_set_lender(const struct sti_lender *new_lender)
 
 void sti_blocking_sleep(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL && lender != NULL && thread->scope->regions++ == 0)
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope != NULL && lender != NULL && scope->regions++ == 0)
         lender->falls_asleep();
 }
 
-void sti_blocking_awake(void)
+bool sti_blocking_awake(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL && thread->scope->regions > 0 && --thread->scope->regions == 0)
-        lender->is_awake();
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope == NULL || scope->regions == 0 || --scope->regions > 0)
+        return false;
+    lender->is_awake();
+    return true;
 }
 
 void stint_blocking_begin(void)
@@ -282,13 +280,8 @@ void stint_blocking_begin(void)
 
 void stint_blocking_end(void)
 {
-    if (sti_process_is_partial())
-        return;
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || thread->scope->regions == 0 || --thread->scope->regions > 0)
-        return;
-    lender->is_awake();
-    sti_interrupt_point(thread);
+    if (!sti_process_is_partial() && sti_blocking_awake())
+        sti_interrupt_point(sti_thread_metered);
 }
 
 void sti_blocking_close(struct sti_scope *scope)

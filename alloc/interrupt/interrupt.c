@@ -142,8 +142,12 @@ static stint_deferral refusal_waits_for(const struct sti_scope *innermost)
     return deferral;
 }
 
-void sti_interrupt_land(struct sti_scope *scope)
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask)
 {
+    if (mask != NULL)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
     sti_forks_settle(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
@@ -156,7 +160,7 @@ static bool unwinds(const struct sti_scope *scope, const struct sti_registers *s
     return scope->on_interrupt == STINT_UNWIND && stopped == NULL;
 }
 
-static struct sti_scope *outermost_tripped(struct sti_scope *scope)
+struct sti_scope *sti_interrupt_outermost_tripped(struct sti_scope *scope)
 {
     struct sti_scope *tripped = scope;
     for (; scope != NULL; scope = scope->outer) {
@@ -168,7 +172,7 @@ static struct sti_scope *outermost_tripped(struct sti_scope *scope)
 
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
 {
-    struct sti_scope *end = outermost_tripped(innermost)->outer;
+    struct sti_scope *end = sti_interrupt_outermost_tripped(innermost)->outer;
     for (const struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
         if (charge > scope->grace_left)
             return false;
@@ -223,9 +227,9 @@ static void count_delivery(struct sti_scope *scope)
     scope->refused = true;
 }
 
-void sti_interrupt_note_leaving(struct sti_thread *thread)
+void sti_interrupt_note_leaving(struct sti_thread *thread, const struct sti_registers *stopped)
 {
-    sti_reporting_delivered(thread, NULL);
+    sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
     count_delivery(thread->scope);
 }
@@ -234,9 +238,9 @@ void sti_interrupt_note_leaving(struct sti_thread *thread)
 _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
-    sti_interrupt_note_leaving(thread);
+    sti_interrupt_note_leaving(thread, NULL);
     if (!sti_unwind_may_begin(scope, plain_call))
-        sti_interrupt_land(scope);
+        sti_interrupt_land(scope, NULL);
     sti_hook_drop(scope);
     sti_forks_settle(scope);
     sti_unwind_leave(scope);
@@ -271,12 +275,10 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
         return defer(thread, deferral, stopped);
     if (unwinds(scope, stopped))
         leave(thread, plain_call);
-    sti_reporting_delivered(thread, stopped);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
+    sti_interrupt_note_leaving(thread, stopped);
     if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
-    sti_interrupt_land(scope);
+    sti_interrupt_land(scope, NULL);
 }
 
 /* With little stack left each allocation may be the last that may be left at. */
@@ -333,8 +335,6 @@ void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
 
 /* --- Delivery at the end of a stack. In the handler of the fault. --- */
 
-#define KERNEL_MASK_SIZE ((size_t)8)
-
 /* The innermost scope that began above the middle of the stack, or the outermost. */
 static struct sti_scope *spender(struct sti_scope *innermost)
 {
@@ -365,11 +365,8 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
     sti_thread_request_sample(thread);
     if (!may_leave_at_end(scope, stopped, is_last))
         return;
-    sti_reporting_delivered(thread, stopped);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
-    sti_interrupt_land(scope);
+    sti_interrupt_note_leaving(thread, stopped);
+    sti_interrupt_land(scope, mask);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "alloc/base/assumption.h"
 #include "alloc/base/callstack.h"
@@ -27,8 +25,6 @@
  * frames below it, which nobody may jump over: so it fails where it was begun. Below a callback lie frames of this
  * library that are in the midst of something, and there is nothing that could fail: a jump out of one ends the
  * program. */
-
-#define KERNEL_MASK_SIZE ((size_t)8)
 
 static bool is_reached(const struct sti_way *way)
 {
@@ -68,17 +64,11 @@ bool sti_way_find(struct sti_way *way, uintptr_t target)
     return true;
 }
 
-static struct sti_scope *innermost_scope(void)
-{
-    struct sti_thread *thread = sti_thread_own();
-    return thread != NULL ? thread->scope : NULL;
-}
-
 /* Something lies below the target, be it on this stack or not. */
 static bool may_pass_anything(uintptr_t target)
 {
     const struct sti_callback *callback = sti_callback_innermost;
-    const struct sti_scope *scope = innermost_scope();
+    const struct sti_scope *scope = sti_scope_innermost();
     if (callback != NULL && (uintptr_t)callback < target)
         return true;
     return scope != NULL && (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
@@ -94,53 +84,29 @@ static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
     sti_hold_leave(&scope->holds, way);
 }
 
-_Noreturn static void fail(struct sti_scope *scope)
+_Noreturn static void fail(struct sti_scope *scope, const sigset_t *mask)
 {
     sti_forks_give_up(scope);
     sti_cxx_restore(&scope->cxx);
     sti_hold_end_regions(&scope->holds);
-    sti_interrupt_land(scope);
+    sti_interrupt_land(scope, mask);
 }
 
-static void (*abandon_scope)(struct sti_scope *scope);
-
-void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope))
-{
-    abandon_scope = abandon;
-}
-
-void sti_frames_abandon_scope(struct sti_scope *scope)
-{
-    abandon_scope(scope);
-}
-
-/* The jump may be out of a signal's handler, which keeps that signal blocked. */
-static void set_mask(const sigset_t *mask)
-{
-    if (mask != NULL)
-        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
-}
-
-static bool is_whole_task(const struct sti_scope *scope)
-{
-    return scope->is_subtask || scope->request->detached;
-}
+void (*sti_frames_abandon_scope)(struct sti_scope *scope);
 
 __attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
 {
     struct sti_scope *scope;
     if (sti_callback_innermost != NULL && sti_way_passes(way, (uintptr_t)sti_callback_innermost))
-        sti_boundary_end_program(innermost_scope(), "a callback was left by longjmp");
-    while ((scope = innermost_scope()) != NULL && sti_way_passes(way, scope->frame)) {
+        sti_boundary_end_program(sti_scope_innermost(), "a callback was left by longjmp");
+    while ((scope = sti_scope_innermost()) != NULL && sti_way_passes(way, scope->frame)) {
         sti_misuse_note(scope, "its scope was left by longjmp");
-        if (is_whole_task(scope)) {
-            set_mask(mask);
-            fail(scope);
-        }
+        if (sti_frames_are_of_a_pool(scope))
+            fail(scope, mask);
         sti_frames_abandon_scope(scope);
     }
-    if (innermost_scope() != NULL)
-        leave_frames(innermost_scope(), way);
+    if (sti_scope_innermost() != NULL)
+        leave_frames(sti_scope_innermost(), way);
 }
 
 void sti_way_leave(uintptr_t target, const sigset_t *mask)

@@ -133,10 +133,13 @@ int sti_forks_give_up(struct sti_scope *scope);
 /* --- Scopes of stint_run whose frames are left. --- */
 
 /* The thread's innermost scope is about to be left: by a jump, or as the thread ends. It is rolled back, and nobody
- * hears of its outcome. Thread of the scope. */
-void sti_frames_abandon_scope(struct sti_scope *scope);
+ * hears of its outcome. Thread of the scope. Set at start by the code that closes scopes. */
+extern void (*sti_frames_abandon_scope)(struct sti_scope *scope) __attribute__((visibility("hidden")));
 
-/* How that is done, by the code that closes scopes. At start. */
-void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope));
+/* Below such a scope lie frames of a pool's, which nothing may leave. */
+static inline bool sti_frames_are_of_a_pool(const struct sti_scope *scope)
+{
+    return scope->is_subtask || scope->request->detached;
+}
 
 #endif

@@ -426,7 +426,7 @@ static void abandon_scope(struct sti_scope *scope)
 
 void sti_scope_start(void)
 {
-    sti_frames_abandon_by(abandon_scope);
+    sti_frames_abandon_scope = abandon_scope;
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)
