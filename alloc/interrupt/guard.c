@@ -26,8 +26,8 @@
 static uintptr_t check_of(const stint_guard *pushed)
 {
     const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t sum = (uintptr_t)pushed ^ (uintptr_t)pushed->order_;
-    sum = (sum * odd ^ (uintptr_t)pushed->function_) * odd ^ (uintptr_t)pushed->arg_;
+    uintptr_t sum = (uintptr_t)pushed ^ (uintptr_t)pushed->order_ ^ (uintptr_t)pushed->function_ << 16;
+    sum = sum * odd ^ (uintptr_t)pushed->arg_;
     return (sum * odd ^ (uintptr_t)pushed->below_) * odd;
 }
 
@@ -93,8 +93,7 @@ stint_guard *sti_pushed_take_left(const struct sti_scope *scope, stint_guard **l
 
 void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
+    struct sti_scope *scope = sti_scope_metered();
     if (scope != NULL)
         sti_pushed_take_off(scope, &scope->guards, guard, (uintptr_t)guard + FRAME_LOOKED_AT);
     *guard = (stint_guard){ .function_ = release, .arg_ = arg };
@@ -116,14 +115,14 @@ static void release_once(stint_guard *guard)
 
 void stint_guard_pop(stint_guard *guard, bool run)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL) {
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope == NULL) {
         if (run)
             release_once(guard);
         guard->function_ = NULL; /* outside of scopes there is no list to tell that it has been popped */
         return;
     }
-    if (!sti_pushed_take_off(thread->scope, &thread->scope->guards, guard, UINTPTR_MAX) || !run)
+    if (!sti_pushed_take_off(scope, &scope->guards, guard, UINTPTR_MAX) || !run)
         return;
     stint_mask();
     release_once(guard);
@@ -255,13 +254,25 @@ static uintptr_t holder(const stint_mutex *mutex)
     return __atomic_load_n(&mutex->holder_, __ATOMIC_RELAXED);
 }
 
+static int error_of(const stint_mutex *mutex)
+{
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    return mutex == NULL ? EINVAL : 0;
+}
+
+static int error_unless_held(const stint_mutex *mutex)
+{
+    int error = error_of(mutex);
+    return error == 0 && holder(mutex) != own_mark() ? EPERM : error;
+}
+
 static void put_on_list(stint_mutex *mutex)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_scope *scope = sti_scope_metered();
     mutex->link_ = NULL;
-    if (thread == NULL)
+    if (scope == NULL)
         return;
-    struct sti_scope *scope = thread->scope;
     mutex->order_ = ++scope->pushes;
     mutex->below_ = scope->mutexes;
     mutex->link_ = &scope->mutexes;
@@ -309,13 +320,12 @@ static int locked(stint_mutex *mutex, int answer)
 
 int stint_mutex_init(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
+    int error = error_of(mutex);
+    if (error != 0)
+        return error;
     *mutex = (stint_mutex){ .condition_ = WHOLE };
     pthread_mutexattr_t kind;
-    int error = pthread_mutexattr_init(&kind);
+    error = pthread_mutexattr_init(&kind);
     if (error != 0)
         return error;
     pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
@@ -362,10 +372,9 @@ static __attribute__((noinline)) int lock_slowly(stint_mutex *mutex)
 
 int stint_mutex_lock(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
+    int error = error_of(mutex);
+    if (error != 0)
+        return error;
     int answer = sti_plain_mutex_trylock(&mutex->lock_);
     if (__builtin_expect(answer == EBUSY, 0))
         return lock_slowly(mutex);
@@ -374,22 +383,18 @@ int stint_mutex_lock(stint_mutex *mutex)
 
 int stint_mutex_trylock(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
+    int error = error_of(mutex);
+    if (error != 0)
+        return error;
     int answer = sti_plain_mutex_trylock(&mutex->lock_);
     return locked(mutex, answer == EDEADLK ? EBUSY : answer);
 }
 
 int stint_mutex_unlock(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
-    if (holder(mutex) != own_mark())
-        return EPERM;
+    int error = error_unless_held(mutex);
+    if (error != 0)
+        return error;
     if (mutex->condition_ == REPORTED)
         mutex->condition_ = LOST;
     return release(mutex);
@@ -397,12 +402,9 @@ int stint_mutex_unlock(stint_mutex *mutex)
 
 int stint_mutex_consistent(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
-    if (holder(mutex) != own_mark())
-        return EPERM;
+    int error = error_unless_held(mutex);
+    if (error != 0)
+        return error;
     if (mutex->condition_ == WHOLE)
         return EINVAL;
     mutex->condition_ = WHOLE;

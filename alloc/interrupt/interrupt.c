@@ -376,30 +376,20 @@ void sti_interrupt_point(struct sti_thread *thread)
         sti_interrupt_deliver(thread);
 }
 
-/* In line for the most of scopes: none around it, no limit of time, not interrupted, and nothing has been requested. */
-static inline void point(struct sti_thread *thread)
-{
-    const struct sti_scope *scope = thread->scope;
-    if (atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst) != scope->looked ||
-        scope->tripped != STINT_REASON_NONE || scope->outer != NULL)
-        sti_interrupt_point(thread);
-}
-
 void stint_checkpoint(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
     thread->scope->samples++;
-    point(thread);
+    sti_interrupt_point(thread);
 }
 
 bool stint_finish(void)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope == NULL)
         return true;
-    struct sti_scope *scope = thread->scope;
     sti_interrupt_look(scope, sti_clock_now());
     if (scope->tripped != STINT_REASON_NONE)
         return false;
@@ -410,22 +400,22 @@ bool stint_finish(void)
 
 bool stint_is_interrupted(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    return thread != NULL && sti_interrupt_is_tripped(thread->scope);
+    const struct sti_scope *scope = sti_scope_metered();
+    return scope != NULL && sti_interrupt_is_tripped(scope);
 }
 
 void stint_mask(void)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL)
-        thread->scope->masks++;
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope != NULL)
+        scope->masks++;
 }
 
 void stint_unmask(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
-        point(thread);
+        sti_interrupt_point(thread);
 }
 
 /* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is
