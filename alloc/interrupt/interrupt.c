@@ -148,7 +148,7 @@ void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask)
 {
     if (mask != NULL)
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
-    sti_forks_settle(scope);
+    sti_forks_settle(scope, NULL);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
     sti_plain_longjmp(scope->landing, 1);
@@ -242,7 +242,7 @@ _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
     if (!sti_unwind_may_begin(scope, plain_call))
         sti_interrupt_land(scope, NULL);
     sti_hook_drop(scope);
-    sti_forks_settle(scope);
+    sti_forks_settle(scope, NULL);
     sti_unwind_leave(scope);
 }
 

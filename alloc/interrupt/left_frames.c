@@ -78,7 +78,7 @@ static bool may_pass_anything(uintptr_t target)
 
 static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
 {
-    sti_forks_leave(scope, way);
+    sti_forks_settle(scope, way);
     sti_guard_leave(scope, way);
     sti_hook_leave(scope, way);
     sti_hold_leave(&scope->holds, way);
@@ -144,30 +144,14 @@ static void forget_own(const struct sti_scope *scope)
         sti_own_forks = scope->own_forks;
 }
 
-static bool are_outstanding(const struct sti_scope *scope)
-{
-    return sti_forks_outstanding(scope->thread) != scope->forks;
-}
-
-void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
+void sti_forks_settle(struct sti_scope *scope, const struct sti_way *way)
 {
     forget_own(scope);
-    if (!are_outstanding(scope))
+    if (sti_forks_outstanding(scope->thread) == scope->forks)
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
     scope->masks++;
-    forks->settle(forks, forks->not_left(forks, scope->forks, way));
-    scope->masks--;
-}
-
-void sti_forks_settle(struct sti_scope *scope)
-{
-    forget_own(scope);
-    if (!are_outstanding(scope))
-        return;
-    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
-    scope->masks++;
-    forks->settle(forks, scope->forks);
+    forks->settle(forks, way != NULL ? forks->not_left(forks, scope->forks, way) : scope->forks);
     scope->masks--;
 }
 
@@ -179,6 +163,6 @@ int sti_forks_give_up(struct sti_scope *scope)
     while (task->is_inner_subtask)
         task = task->outer;
     sti_interrupt_trip(task, STINT_REASON_FAILED);
-    sti_forks_settle(scope);
+    sti_forks_settle(scope, NULL);
     return EINVAL;
 }

@@ -121,11 +121,8 @@ static inline bool sti_forks_are_left(const struct sti_scope *scope)
 
 void sti_forks_wake(struct sti_thread *thread);
 
-/* The scope's frames are about to be left by an interrupt. */
-void sti_forks_settle(struct sti_scope *scope);
-
-/* Only frames of the way are about to be left, inside the scope. */
-void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way);
+/* The scope's frames are about to be left: all of them, or those of the way, inside the scope. */
+void sti_forks_settle(struct sti_scope *scope, const struct sti_way *way);
 
 /* The scope's function has returned without joining all it forked. Ends its task; returns the error. */
 int sti_forks_give_up(struct sti_scope *scope);
