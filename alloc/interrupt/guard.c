@@ -27,9 +27,8 @@
 __attribute__((no_sanitize("address"))) static uintptr_t check_of(const stint_guard *pushed)
 {
     const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t sum = (uintptr_t)pushed ^ (uintptr_t)pushed->order_ ^ (uintptr_t)pushed->function_ << 16;
-    sum = sum * odd ^ (uintptr_t)pushed->arg_;
-    return (sum * odd ^ (uintptr_t)pushed->below_) * odd;
+    uintptr_t sum = ((uintptr_t)pushed ^ (uintptr_t)pushed->order_ ^ (uintptr_t)pushed->function_ << 16) * odd;
+    return (sum ^ (uintptr_t)pushed->arg_ ^ (uintptr_t)pushed->below_ << 16) * odd;
 }
 
 void sti_pushed_add(stint_guard **list, stint_guard *pushed)
@@ -92,16 +91,32 @@ stint_guard *sti_pushed_take_left(const struct sti_scope *scope, stint_guard **l
  * itself. So far up the stack those of its own frame are looked for. */
 #define FRAME_LOOKED_AT ((uintptr_t)4096)
 
+static __attribute__((noinline)) void push(struct sti_scope *scope, stint_guard *guard, stint_guard_fn *release,
+                                           void *arg)
+{
+    uintptr_t end = (uintptr_t)guard + FRAME_LOOKED_AT;
+    if (scope->guards != NULL && (uintptr_t)scope->guards < end)
+        sti_pushed_take_off(scope, &scope->guards, guard, end);
+    *guard = (stint_guard){ .function_ = release, .arg_ = arg, .order_ = ++scope->pushes };
+    sti_pushed_add(&scope->guards, guard);
+}
+
 void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 {
-    struct sti_scope *scope = sti_scope_metered();
-    if (scope != NULL)
-        sti_pushed_take_off(scope, &scope->guards, guard, (uintptr_t)guard + FRAME_LOOKED_AT);
-    *guard = (stint_guard){ .function_ = release, .arg_ = arg };
-    if (scope == NULL)
-        return;
-    guard->order_ = ++scope->pushes;
-    sti_pushed_add(&scope->guards, guard);
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread != NULL)
+        push(thread->scope, guard, release, arg);
+    else
+        *guard = (stint_guard){ .function_ = release, .arg_ = arg };
+}
+
+/* Mostly it is the newest. */
+static inline bool take_off(struct sti_scope *scope, const stint_guard *guard)
+{
+    if (scope->guards != guard || guard->check_ != check_of(guard))
+        return sti_pushed_take_off(scope, &scope->guards, guard, UINTPTR_MAX);
+    scope->guards = guard->below_;
+    return true;
 }
 
 /* Where the list leads back to it, that ends there. */
@@ -116,14 +131,14 @@ static void release_once(stint_guard *guard)
 
 void stint_guard_pop(stint_guard *guard, bool run)
 {
-    struct sti_scope *scope = sti_scope_metered();
-    if (scope == NULL) {
+    const struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL) {
         if (run)
             release_once(guard);
         guard->function_ = NULL; /* outside of scopes there is no list to tell that it has been popped */
         return;
     }
-    if (!sti_pushed_take_off(scope, &scope->guards, guard, UINTPTR_MAX) || !run)
+    if (!take_off(thread->scope, guard) || !run)
         return;
     stint_mask();
     release_once(guard);

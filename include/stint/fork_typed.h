@@ -75,8 +75,8 @@ static inline stint_here stint_here_current(void)
         return 0;                                                                                                      \
     }                                                                                                                  \
     static const struct stint_fork_kind_ name##_kind = { 0, 0, name##_call };                                          \
-    static inline __attribute__((always_inline)) int name##_fork(stint_here here, struct name##_subtask *subtask,      \
-                                                                 argument_type argument)                               \
+    static inline int name##_fork_from(stint_here here, struct name##_subtask *subtask, argument_type argument,        \
+                                       void *frame)                                                                    \
     {                                                                                                                  \
         size_t depth = here->depth;                                                                                    \
         subtask->place_ = depth;                                                                                       \
@@ -84,13 +84,18 @@ static inline stint_here stint_here_current(void)
         if (__builtin_expect(stint_fork_reaches_(&here->limit, depth), 0)) {                                           \
             struct stint_fork_slot_ *slot = stint_fork_slot_slow_();                                                   \
             if (slot != NULL)                                                                                          \
-                stint_fork_write_(slot, &name##_kind, &argument, sizeof argument);                                     \
+                stint_fork_write_(slot, &name##_kind, frame, &argument, sizeof argument);                              \
             subtask->place_ = stint_fork_push_slow_(slot);                                                             \
             return 0;                                                                                                  \
         }                                                                                                              \
-        stint_fork_write_(stint_fork_at_(depth), &name##_kind, &argument, sizeof argument);                            \
+        stint_fork_write_(stint_fork_at_(depth), &name##_kind, frame, &argument, sizeof argument);                     \
         stint_fork_push_(here, depth);                                                                                 \
         return 0;                                                                                                      \
+    }                                                                                                                  \
+    static inline __attribute__((always_inline)) int name##_fork(stint_here here, struct name##_subtask *subtask,      \
+                                                                 argument_type argument)                               \
+    {                                                                                                                  \
+        return name##_fork_from(here, subtask, argument, stint_fork_frame_());                                         \
     }                                                                                                                  \
     static inline int name##_join(stint_here here, struct name##_subtask *subtask, result_type *result)                \
     {                                                                                                                  \
