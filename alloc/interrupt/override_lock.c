@@ -199,35 +199,45 @@ void funlockfile(FILE *stream)
     sti_hold_release_lock(stream);
 }
 
-/* A once that is interrupted stays half done for ever, and every other thread waits for it. An exception may leave its
- * function; then it is not held any more either. */
-struct once_hold {
-    struct sti_scope *scope; /* NULL: nothing is held */
+/* A once that is interrupted stays half done for ever, and every other thread waits for it. It is held while its
+ * function runs, which libc calls by a function of ours, on the thread of the call: one whose function has run costs
+ * next to nothing. An exception may leave the function; then it is not held any more either. */
+struct once {
     const volatile void *object;
+    void (*function)(void);
+    struct sti_scope *scope;
 };
 
-static struct once_hold begin_once(const volatile void *flag)
+static _Thread_local struct once once_asked_for;
+
+static void end_once(struct once *once)
 {
-    struct once_hold hold = { sti_scope_metered(), sti_hold_of_kind(flag, STI_HOLD_ONCE) };
-    if (hold.scope != NULL)
-        sti_hold_take(&hold.scope->holds, hold.object);
-    return hold;
+    sti_scope_release_hold(once->scope, once->object);
 }
 
-static void end_once(struct once_hold *hold)
+static void run_held(void)
 {
-    if (hold->scope != NULL)
-        sti_scope_release_hold(hold->scope, hold->object);
+    __attribute__((cleanup(end_once))) struct once once = once_asked_for;
+    once.scope = sti_thread_metered->scope;
+    sti_hold_take(&once.scope->holds, once.object);
+    once.function();
+}
+
+static inline bool is_held_once(const volatile void *flag, void (*function)(void))
+{
+    if (sti_thread_metered == NULL)
+        return false;
+    once_asked_for.object = sti_hold_of_kind(flag, STI_HOLD_ONCE);
+    once_asked_for.function = function;
+    return true;
 }
 
 int pthread_once(pthread_once_t *flag, void (*function)(void))
 {
-    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(flag);
-    return LIBC(pthread_once)(flag, function);
+    return LIBC(pthread_once)(flag, is_held_once(flag, function) ? run_held : function);
 }
 
 void call_once(once_flag *flag, void (*function)(void))
 {
-    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(flag);
-    LIBC(call_once)(flag, function);
+    LIBC(call_once)(flag, is_held_once(flag, function) ? run_held : function);
 }
