@@ -46,7 +46,7 @@ struct stint_forks_ {
 } __attribute__((aligned(64)));
 
 #define STINT_FORK_JOINED_ (SIZE_MAX - 1)
-#define STINT_FORK_IN_JOIN_ (SIZE_MAX / 2 + 1) /* from there on it runs in its join, on one thread */
+#define STINT_FORK_IN_JOIN_ (SIZE_MAX / 2 + 1) /* from there on it runs in its join */
 
 /* The calling thread's; never NULL. */
 extern STINT_API __thread struct stint_forks_ *stint_thread_forks_ __attribute__((tls_model("initial-exec")));
@@ -111,13 +111,13 @@ static inline __attribute__((always_inline)) int stint_fork_take_(struct stint_f
     return 1;
 }
 
-/* The end of the stack of the function that this is written in, whose frames lie beyond it. */
+/* The end of the stack of the function that this stands in: its frame lies beyond it. */
 static inline __attribute__((always_inline)) void *stint_fork_frame_(void)
 {
 #if defined(__x86_64__) && defined(__LP64__)
-    void *end;
-    __asm__("movq\t{%%rsp, %0|%0, rsp}" : "=r"(end));
-    return end;
+    void *frame;
+    __asm__("movq\t{%%rsp, %0|%0, rsp}" : "=r"(frame));
+    return frame;
 #else
     return __builtin_frame_address(0);
 #endif
