@@ -34,10 +34,15 @@ struct sti_watch;
  * meanwhile (sti_watch_call), so that the list may have changed. */
 typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
 
+/* Whoever sets a token does what look would do about it, if that is no more than to send a signal. True: look is not
+ * needed. */
+typedef bool sti_watch_send_fn(struct sti_watch *watch, uint64_t now);
+
 struct sti_watch {
     struct sti_watch *next;
     struct sti_watch **link; /* NULL: not on the list */
     sti_watch_look_fn *look;
+    sti_watch_send_fn *send; /* NULL: nobody but the watch can do what it would */
     bool only_time; /* tokens are nothing to it */
     unsigned calls; /* of user functions for this watch that are running now */
 };
@@ -175,7 +180,7 @@ struct sti_scope {
     stint_guard *guards;
     stint_mutex *mutexes; /* held, newest first */
     uint64_t pushes;      /* of both */
-    stint_hook *hooks;    /* this and what follows, for the watch */
+    stint_guard *hooks;   /* this and what follows, for the watch */
     struct sti_thread *thread;
     struct sti_watch watch;
     bool watched; /* watch is on the list */

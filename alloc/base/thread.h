@@ -72,7 +72,7 @@ struct sti_thread {
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                         /* the kernel's, of the owner */
     atomic_bool owned;              /* by a living thread */
-    atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
+    atomic_int asked;               /* enum sti_asked: a preemption signal has been sent and not been taken yet */
     _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
@@ -105,6 +105,12 @@ extern _Thread_local struct sti_thread *sti_thread_metered;
  * too (sampling.h); while the library works for a scope that begins or ends, and in a profile's callbacks, it is
  * NULL. */
 extern _Thread_local struct sti_thread *sti_thread_counted;
+
+/* The innermost scope that the calling thread is in; NULL: it is in none, or the library works for one. */
+static inline struct sti_scope *sti_scope_metered(void)
+{
+    return sti_thread_metered != NULL ? sti_thread_metered->scope : NULL;
+}
 
 /* The calling thread goes into a scope; into none, while the library works for one; and back into the one below, or to
  * where it is in none. */
@@ -146,6 +152,14 @@ struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
+
+/* The innermost scope that the calling thread has open, also while the library works for it; NULL: none. Safe in signal
+ * handlers. */
+static inline struct sti_scope *sti_scope_innermost(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
 
 /* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
  * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it

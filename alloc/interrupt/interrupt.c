@@ -142,9 +142,13 @@ static stint_deferral refusal_waits_for(const struct sti_scope *innermost)
     return deferral;
 }
 
-void sti_interrupt_land(struct sti_scope *scope)
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask)
 {
-    sti_forks_settle(scope);
+    if (mask != NULL)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+    sti_forks_settle(scope, NULL);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
     sti_plain_longjmp(scope->landing, 1);
@@ -156,7 +160,7 @@ static bool unwinds(const struct sti_scope *scope, const struct sti_registers *s
     return scope->on_interrupt == STINT_UNWIND && stopped == NULL;
 }
 
-static struct sti_scope *outermost_tripped(struct sti_scope *scope)
+struct sti_scope *sti_interrupt_outermost_tripped(struct sti_scope *scope)
 {
     struct sti_scope *tripped = scope;
     for (; scope != NULL; scope = scope->outer) {
@@ -168,7 +172,7 @@ static struct sti_scope *outermost_tripped(struct sti_scope *scope)
 
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
 {
-    struct sti_scope *end = outermost_tripped(innermost)->outer;
+    struct sti_scope *end = sti_interrupt_outermost_tripped(innermost)->outer;
     for (const struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
         if (charge > scope->grace_left)
             return false;
@@ -223,9 +227,9 @@ static void count_delivery(struct sti_scope *scope)
     scope->refused = true;
 }
 
-void sti_interrupt_note_leaving(struct sti_thread *thread)
+void sti_interrupt_note_leaving(struct sti_thread *thread, const struct sti_registers *stopped)
 {
-    sti_reporting_delivered(thread, NULL);
+    sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
     count_delivery(thread->scope);
 }
@@ -234,11 +238,11 @@ void sti_interrupt_note_leaving(struct sti_thread *thread)
 _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
-    sti_interrupt_note_leaving(thread);
+    sti_interrupt_note_leaving(thread, NULL);
     if (!sti_unwind_may_begin(scope, plain_call))
-        sti_interrupt_land(scope);
+        sti_interrupt_land(scope, NULL);
     sti_hook_drop(scope);
-    sti_forks_settle(scope);
+    sti_forks_settle(scope, NULL);
     sti_unwind_leave(scope);
 }
 
@@ -271,12 +275,10 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
         return defer(thread, deferral, stopped);
     if (unwinds(scope, stopped))
         leave(thread, plain_call);
-    sti_reporting_delivered(thread, stopped);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
+    sti_interrupt_note_leaving(thread, stopped);
     if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
-    sti_interrupt_land(scope);
+    sti_interrupt_land(scope, NULL);
 }
 
 /* With little stack left each allocation may be the last that may be left at. */
@@ -333,8 +335,6 @@ void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
 
 /* --- Delivery at the end of a stack. In the handler of the fault. --- */
 
-#define KERNEL_MASK_SIZE ((size_t)8)
-
 /* The innermost scope that began above the middle of the stack, or the outermost. */
 static struct sti_scope *spender(struct sti_scope *innermost)
 {
@@ -365,11 +365,8 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
     sti_thread_request_sample(thread);
     if (!may_leave_at_end(scope, stopped, is_last))
         return;
-    sti_reporting_delivered(thread, stopped);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
-    sti_interrupt_land(scope);
+    sti_interrupt_note_leaving(thread, stopped);
+    sti_interrupt_land(scope, mask);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)
@@ -379,30 +376,20 @@ void sti_interrupt_point(struct sti_thread *thread)
         sti_interrupt_deliver(thread);
 }
 
-/* In line for the most of scopes: none around it, no limit of time, not interrupted, and nothing has been requested. */
-static inline void point(struct sti_thread *thread)
-{
-    const struct sti_scope *scope = thread->scope;
-    if (atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst) != scope->looked ||
-        scope->tripped != STINT_REASON_NONE || scope->outer != NULL)
-        sti_interrupt_point(thread);
-}
-
 void stint_checkpoint(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
     thread->scope->samples++;
-    point(thread);
+    sti_interrupt_point(thread);
 }
 
 bool stint_finish(void)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope == NULL)
         return true;
-    struct sti_scope *scope = thread->scope;
     sti_interrupt_look(scope, sti_clock_now());
     if (scope->tripped != STINT_REASON_NONE)
         return false;
@@ -413,22 +400,22 @@ bool stint_finish(void)
 
 bool stint_is_interrupted(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    return thread != NULL && sti_interrupt_is_tripped(thread->scope);
+    const struct sti_scope *scope = sti_scope_metered();
+    return scope != NULL && sti_interrupt_is_tripped(scope);
 }
 
 void stint_mask(void)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL)
-        thread->scope->masks++;
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope != NULL)
+        scope->masks++;
 }
 
 void stint_unmask(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
-        point(thread);
+        sti_interrupt_point(thread);
 }
 
 /* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is

@@ -113,16 +113,10 @@ static int start(void)
 
 static _Thread_local uint64_t processor_time_at_fork;
 
-static struct sti_scope *innermost_scope(void)
-{
-    const struct sti_thread *thread = sti_thread_own();
-    return thread != NULL ? thread->scope : NULL;
-}
-
 /* It begins at 0 in the child: what was used before still counts. */
-static void set_processor_time_back(void)
+STI_FORK_HANDLER void sti_cpu_in_child(void)
 {
-    for (struct sti_scope *scope = innermost_scope(); scope != NULL; scope = scope->below) {
+    for (struct sti_scope *scope = sti_scope_innermost(); scope != NULL; scope = scope->below) {
         if (scope->cpu.limit != 0)
             atomic_fetch_sub_explicit(&scope->cpu.begin, processor_time_at_fork, memory_order_relaxed);
     }
@@ -130,13 +124,8 @@ static void set_processor_time_back(void)
 
 STI_FORK_HANDLER void sti_cpu_before_fork(void)
 {
-    if (innermost_scope() != NULL)
+    if (sti_scope_innermost() != NULL)
         processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-}
-
-STI_FORK_HANDLER void sti_cpu_in_child(void)
-{
-    set_processor_time_back();
 }
 
 /* The child has no such thread: it starts one at its next need. It rests in a fork of a whole process. */
@@ -226,10 +215,30 @@ void sti_watch_hasten(uint64_t time)
         sem_post(&woken);
 }
 
+void sti_watch_look(void)
+{
+    sem_post(&woken);
+}
+
+/* Where the lock is free: whoever has it may be the code that a signal has interrupted here. */
+static bool send_all(void)
+{
+    if (sti_plain_mutex_trylock(&lock) != 0)
+        return false;
+    uint64_t now = sti_clock_now();
+    bool is_enough = true;
+    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
+        if (!watch->only_time)
+            is_enough = watch->send != NULL && watch->send(watch, now) && is_enough;
+    }
+    sti_plain_mutex_unlock(&lock);
+    return is_enough;
+}
+
 void sti_watch_wake(void)
 {
-    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0)
-        sem_post(&woken);
+    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0 && !send_all())
+        sti_watch_look();
 }
 
 /* --- When a running task has to be looked at. --- */
@@ -332,11 +341,16 @@ static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
     return used <= INT64_MAX ? used : 0;
 }
 
+uint64_t sti_cpu_used(const struct sti_scope *scope)
+{
+    return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+}
+
 uint64_t sti_cpu_end(struct sti_scope *scope)
 {
     if (scope->cpu.limit == 0)
         return 0;
-    uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+    uint64_t used = sti_cpu_used(scope);
     /* The thread's own, of which the watch reads a whole value. */
     for (struct sti_scope *below = scope->outer == NULL ? scope->below : NULL; below != NULL; below = below->below) {
         if (below->cpu.limit != 0)
@@ -345,16 +359,11 @@ uint64_t sti_cpu_end(struct sti_scope *scope)
     return used;
 }
 
-uint64_t sti_cpu_used(const struct sti_scope *scope)
-{
-    return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
-}
-
 bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
 {
     if (now < scope->cpu.look)
         return false;
-    uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+    uint64_t used = sti_cpu_used(scope);
     if (used >= scope->cpu.limit)
         return true;
     scope->cpu.look = later(now, scope->cpu.limit - used);

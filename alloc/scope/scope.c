@@ -412,7 +412,7 @@ static void abandon_scope(struct sti_scope *scope)
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
-    sti_forks_settle(scope); /* what guards have forked */
+    sti_forks_settle(scope, NULL); /* what guards have forked */
     sti_hold_end_regions(&scope->holds);
     close_scope(thread, EINVAL, NULL, request, &unheard);
     sti_process_free((void *)(uintptr_t)unheard.payload);
@@ -425,7 +425,7 @@ static void abandon_scope(struct sti_scope *scope)
 
 void sti_scope_start(void)
 {
-    sti_frames_abandon_by(abandon_scope);
+    sti_frames_abandon_scope = abandon_scope;
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)

@@ -160,7 +160,6 @@ static void end_thread(void *record)
     await_shares(thread);
     sti_heap_end_thread(thread);
     sti_sampling_hooks->end_thread(&thread->sampling);
-    sti_own_forks_end_thread();
     sti_stack_end();
     sti_backend_thread_done(); /* again: its own destructor may not be, for what has been done since */
     sti_retired_hand_over(thread);

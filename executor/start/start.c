@@ -39,7 +39,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_allocate_start();
 
 #if STI_OVERRIDES
-    sti_override_lock_start();
 #endif
 
     sti_assumptions_start(); /* of libc's insides, before anything is built on them */

@@ -89,15 +89,34 @@ static __attribute__((noinline)) void use_the_stack(void)
     keep(fill);
 }
 
-static int return_from_a_guard_s_frame(void *arg, void **value)
+static __attribute__((noinline)) void push_a_hook_and_return(void)
 {
-    (void)arg;
-    (void)value;
-    push_and_return();
+    stint_hook hook;
+    stint_hook_push(&hook, release, NULL);
+    keep(&hook);
+}
+
+static int reach_the_limit_after(void (*leave_a_frame)(void))
+{
+    leave_a_frame();
     use_the_stack();
     while (keep(stint_malloc(1000)) != NULL)
         ;
     return 0;
+}
+
+static int return_from_a_guard_s_frame(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return reach_the_limit_after(push_and_return);
+}
+
+static int return_from_a_hook_s_frame(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return reach_the_limit_after(push_a_hook_and_return);
 }
 
 static int lend_a_block(void *arg, void **value)
@@ -326,7 +345,13 @@ static const struct misuse {
     { return_from_a_guard_s_frame,
       limit_and_check,
       ENOMEM,
-      { "left the frame of a guard without popping it", "left the frame of a guard without popping it" } },
+      { "left the frame of a guard or hook without popping it",
+        "left the frame of a guard or hook without popping it" } },
+    { return_from_a_hook_s_frame,
+      limit_and_check,
+      ENOMEM,
+      { "left the frame of a guard or hook without popping it",
+        "left the frame of a guard or hook without popping it" } },
 };
 
 TEST(what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
