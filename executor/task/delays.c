@@ -144,7 +144,7 @@ void sti_delayed_start_claimed(sti_task *task)
     sti_queue_slots_keep(queue_slots, 1);
     int error = sti_queue_slots_stand(delayed->home, &delayed->waiter);
     if (error == 0 && sti_task_is_due(task))
-        sti_deadlock_stir(delayed->home, NULL); /* those who sleep may all wait for it, and nobody make a slot */
+        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for it, and nobody make a slot */
     sti_queue_slots_keep(queue_slots, -1);
     if (error == 0)
         sti_task_release(task);

@@ -81,29 +81,70 @@ static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account
     return false;
 }
 
-/* Whether those have all the slots, of the task's account or of one above it, who are stuck. */
+/* All its slots are with those who are stuck. */
+static bool slots_are_stuck(const stint_account *account)
+{
+    const struct sti_sleeper *sleeper;
+    unsigned slots = 0;
+    if (sti_account_has_slot(account))
+        return false;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    slots += sleeper->stuck ? slots_of(sleeper, account) : 0;
+    return slots >= sti_account_running(account);
+}
+
+/* The same of one of those that the task runs in. */
 static bool account_is_stuck(sti_task *task)
 {
     stint_account *account = sti_admission_account_of(task);
-    bool stuck = false;
-    for (const stint_account *at = account; at != NULL && !stuck; at = sti_account_parent(at)) {
-        const struct sti_sleeper *sleeper;
-        unsigned slots = 0;
-        if (sti_account_has_slot(at))
-            continue;
-        TAILQ_FOREACH(sleeper, &sleepers, link)
-        slots += sleeper->stuck ? slots_of(sleeper, at) : 0;
-        stuck = slots >= sti_account_running(at);
-    }
+    const stint_account *at = account;
+    while (at != NULL && !slots_are_stuck(at))
+        at = sti_account_parent(at);
     stint_account_release(account);
-    return stuck;
+    return at != NULL;
+}
+
+/* Whether some of those are held back that wait in the account: in a pool that is stuck, or as slots are. Which ones
+ * wait in it nobody knows: so this is for an account with its maximum of them, to be told rather too early. */
+static bool holds_some_back(const stint_account *account)
+{
+    const struct sti_sleeper *sleeper;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    {
+        if (!sleeper->stuck)
+            continue;
+        if (pool_is_stuck(sleeper->worker->pool))
+            return true;
+        for (const struct sti_frame *frame = sti_worker_frame(sleeper->worker); frame != NULL; frame = frame->below) {
+            const stint_account *slots = sti_task_is_resolved(frame->task) ? NULL : frame->task->options.account;
+            for (; slots != NULL; slots = sti_account_parent(slots)) {
+                if (sti_account_have_common(slots, account) && slots_are_stuck(slots))
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Of one that is due: it finds no place among those that wait. */
+static bool line_is_stuck(sti_task *task)
+{
+    struct sti_delayed *delayed = (struct sti_delayed *)task;
+    stint_account *account = sti_queue_slots_account_of(delayed->home, &delayed->waiter);
+    const stint_account *at = account;
+    while (at != NULL && !(sti_account_is_waiting_full(at) && holds_some_back(at)))
+        at = sti_account_parent(at);
+    stint_account_release(account);
+    return at != NULL;
 }
 
 /* Of one task: whether nobody will end it, as long as those who are stuck stay so. */
 static bool nobody_ends(struct sti_look *look, sti_task *task)
 {
     const struct question *question = (struct question *)look;
-    if (sti_task_is_queued(task) || sti_task_is_due(task))
+    if (sti_task_is_due(task))
+        return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || line_is_stuck(task));
+    if (sti_task_is_queued(task))
         return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || account_is_stuck(task));
     const struct sti_worker *runner = atomic_load_explicit(&task->runner, memory_order_acquire);
     return !sti_task_is_resolved(task) && is_stuck(runner);
@@ -423,16 +464,16 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
     struct sti_sleeper *sleeper;
     atomic_thread_fence(memory_order_seq_cst);
     bool all = all_sleep(pool);
-    if ((!all && (task == NULL || task->options.account == NULL)) ||
-        atomic_load_explicit(&listed, memory_order_relaxed) == 0)
+    bool is_bound = task != NULL && task->options.account != NULL;
+    if ((!all && !is_bound) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
     sti_plain_mutex_lock(&lock);
     stint_account *account = task != NULL ? sti_admission_account_of(task) : NULL;
     TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (can_be_nudged(sleeper) &&
-            ((all && sleeper->worker->pool == pool) ||
-             (account != NULL && (may_have_slot(sleeper, account) || waits_for_unbegun(sleeper)))))
+        if (can_be_nudged(sleeper) && ((all && sleeper->worker->pool == pool) ||
+                                       (account != NULL && may_have_slot(sleeper, account)) ||
+                                       (is_bound && waits_for_unbegun(sleeper))))
             nudge(sleeper);
     }
     stint_account_release(account);
