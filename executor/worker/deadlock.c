@@ -30,6 +30,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(sti_sleepers, sti_sleeper) sleepers = TAILQ_HEAD_INITIALIZER(sleepers); /* who came last is first */
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
 
+static uint64_t counts;    /* of slots, so far */
+
 static bool all_sleep(const stint_pool *pool)
 {
     return atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
@@ -81,6 +83,15 @@ static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account
     return false;
 }
 
+/* Slots that have been given to tasks which wait in a pool that is stuck; of each pool once. */
+static unsigned slots_granted(stint_pool *pool, const stint_account *account)
+{
+    if (pool->substitutes.counted == counts || !pool_is_stuck(pool))
+        return 0;
+    pool->substitutes.counted = counts;
+    return sti_fair_queue_granted(&pool->fair_queue, account);
+}
+
 /* All its slots are with those who are stuck. */
 static bool slots_are_stuck(const stint_account *account)
 {
@@ -88,8 +99,9 @@ static bool slots_are_stuck(const stint_account *account)
     unsigned slots = 0;
     if (sti_account_has_slot(account))
         return false;
+    counts++;
     TAILQ_FOREACH(sleeper, &sleepers, link)
-    slots += sleeper->stuck ? slots_of(sleeper, account) : 0;
+    slots += sleeper->stuck ? slots_of(sleeper, account) + slots_granted(sleeper->worker->pool, account) : 0;
     return slots >= sti_account_running(account);
 }
 
