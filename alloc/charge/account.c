@@ -207,9 +207,20 @@ void sti_account_tell(stint_account *account, const stint_account *end)
         sti_account_tell_itself(account);
 }
 
-bool sti_account_has_slot(stint_account *account)
+bool sti_account_is_waiting_full(const stint_account *account)
 {
-    struct counter *running = &account->counters[RUNNING];
+    uint64_t limit = atomic_load_explicit(&account->waiting.limit, memory_order_relaxed);
+    return limit != 0 && atomic_load_explicit(&account->waiting.value, memory_order_relaxed) >= limit;
+}
+
+uint64_t sti_account_running(const stint_account *account)
+{
+    return atomic_load_explicit(&account->counters[RUNNING].value, memory_order_relaxed);
+}
+
+bool sti_account_has_slot(const stint_account *account)
+{
+    const struct counter *running = &account->counters[RUNNING];
     uint64_t limit = atomic_load_explicit(&running->limit, memory_order_seq_cst);
     return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
 }

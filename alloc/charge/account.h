@@ -49,8 +49,12 @@ struct sti_account_listener {
 };
 void sti_account_listen(const struct sti_account_listener *listener);
 
-/* Whether it could have one more running task itself, this moment. */
-bool sti_account_has_slot(stint_account *account);
+/* Whether it could have one more running task itself, this moment; and how many it has. */
+bool sti_account_has_slot(const stint_account *account);
+uint64_t sti_account_running(const stint_account *account);
+
+/* Whether it has its maximum of waiting tasks itself. */
+bool sti_account_is_waiting_full(const stint_account *account);
 
 /* One more task waits in the account and those above it. False: one of them has its maximum. NULL has none. */
 bool sti_account_begin_waiting(stint_account *account);

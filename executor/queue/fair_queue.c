@@ -294,6 +294,17 @@ bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *ta
     return taken;
 }
 
+unsigned sti_fair_queue_granted(struct sti_fair_queue *fair_queue, const stint_account *account)
+{
+    const struct sti_fair_entry *fair_entry;
+    unsigned granted = 0;
+    sti_plain_mutex_lock(&fair_queue->lock);
+    LIST_FOREACH(fair_entry, &fair_queue->entries, link)
+    granted += fair_entry->granted && sti_account_contains(account, fair_entry->key.account);
+    sti_plain_mutex_unlock(&fair_queue->lock);
+    return granted;
+}
+
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task)
 {
     sti_plain_mutex_lock(&fair_queue->lock);

@@ -264,6 +264,14 @@ void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter)
     sti_plain_mutex_unlock(&pool->queue_slots.lock);
 }
 
+stint_account *sti_queue_slots_account_of(stint_pool *pool, const struct sti_slot_waiter *waiter)
+{
+    sti_plain_mutex_lock(&pool->queue_slots.lock);
+    stint_account *account = waiter->line != NULL ? stint_account_retain(waiter->line->account) : NULL;
+    sti_plain_mutex_unlock(&pool->queue_slots.lock);
+    return account;
+}
+
 /* --- Submitters --------------------------------------------------------------------------------------------------- */
 
 static int put_submitted(stint_pool *pool, struct sti_slot_waiter *waiter)

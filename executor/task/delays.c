@@ -120,7 +120,7 @@ static void answer(struct sti_slot_waiter *waiter, int error)
     struct sti_delayed *delayed = delayed_of(waiter);
     sti_task *task = waiter->task;
     if (error == 0) {
-        sti_deadlock_tell_of(delayed->home, task); /* those who sleep may all wait for this one */
+        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for this one */
         leave_list(delayed);
     } else {
         bool no_memory = error == ENOMEM;
@@ -144,7 +144,7 @@ void sti_delayed_start_claimed(sti_task *task)
     sti_queue_slots_keep(queue_slots, 1);
     int error = sti_queue_slots_stand(delayed->home, &delayed->waiter);
     if (error == 0 && sti_task_is_due(task))
-        sti_deadlock_stir(delayed->home); /* those who sleep may all wait for it, and nobody make a slot */
+        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for it, and nobody make a slot */
     sti_queue_slots_keep(queue_slots, -1);
     if (error == 0)
         sti_task_release(task);

@@ -27,152 +27,50 @@
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, sti_sleeper) sleepers = LIST_HEAD_INITIALIZER(sleepers);
+static TAILQ_HEAD(sti_sleepers, sti_sleeper) sleepers = TAILQ_HEAD_INITIALIZER(sleepers); /* who came last is first */
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
-static uint64_t looks;     /* so far */
 
-/* --- Pools whose threads all sleep ------------------------------------------------------------------------------- */
+static uint64_t counts;    /* of slots, so far */
 
 static bool all_sleep(const stint_pool *pool)
 {
     return atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
 }
 
-/* In a region, in a wait with a time, or for so short a time that it is not on the list. */
-static bool has_more_asleep(const stint_pool *pool)
-{
-    const struct sti_sleeper *sleeper;
-    unsigned known = 0;
-    LIST_FOREACH(sleeper, &sleepers, link)
-    known += sleeper->worker->pool == pool && !sleeper->timed;
-    return atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed) > known;
-}
+/* --- Who may run what: the table of deadlock.h, task by task ------------------------------------------------------ */
 
-/* --- Following waits ---------------------------------------------------------------------------------------------- */
-
-struct chase {
-    struct sti_look look;
-    const struct sti_sleeper *quarry; /* where it is to lead */
-    bool certain;                     /* and for ever: a wait with a time-out leads nowhere */
+/* What a look takes for granted. */
+enum sight {
+    FOR_CIRCLES, /* what nobody has begun will be begun */
+    FOR_PLACES,  /* it will, if its pool has a thread for it, and its account a slot */
+    FOR_SLOTS,   /* as for circles; but a time-out is not waited for */
 };
 
-static struct sti_sleeper *sleeper_on(const struct sti_worker *worker)
-{
-    return worker != NULL ? worker->slept : NULL;
-}
-
-/* The sleeper that runs the task. */
-static struct sti_sleeper *runner_of(sti_task *task)
-{
-    const struct sti_worker *runner = atomic_load_explicit(&task->runner, memory_order_acquire);
-    return sti_task_is_resolved(task) ? NULL : sleeper_on(runner);
-}
-
-static struct sti_sleeper *thief_of(const struct sti_offer *offer)
-{
-    return sleeper_on(atomic_load_explicit(&offer->thief, memory_order_acquire));
-}
-
-static bool waits_for_others(sti_task *task)
-{
-    return sti_task_is_compound(task) || sti_task_is_delayed(task);
-}
-
-/* Along those who wait for one thing each. Only where compounds or delayed tasks are on the way does this call itself,
- * so deep as they are looked into. */
-static bool sleeper_leads(struct chase *chase, struct sti_sleeper *first)
-{
-    struct sti_sleeper *sleeper = first;
-    while (sleeper != NULL && sleeper != chase->quarry && sleeper->seen != looks) {
-        sleeper->seen = looks;
-        sleeper->leads = false;
-        if (sleeper->timed && chase->certain)
-            return false;
-        if (sleeper->task != NULL && waits_for_others(sleeper->task))
-            return first->leads = sti_look_at(&chase->look, sleeper->task);
-        sleeper = sleeper->task != NULL ? runner_of(sleeper->task) : thief_of(sleeper->offer);
-    }
-    bool leads = sleeper != NULL && (sleeper == chase->quarry || sleeper->leads);
-    if (first != NULL)
-        first->leads = leads;
-    return leads;
-}
-
-/* Another pool whose threads all sleep begins nothing before one of them wakes: so what waits in its queue leads where
- * all of them do. */
-static bool pool_leads(struct chase *chase, const stint_pool *pool)
-{
-    struct sti_sleeper *sleeper;
-    if (pool == NULL || pool == chase->quarry->worker->pool || !all_sleep(pool) || has_more_asleep(pool))
-        return false;
-    LIST_FOREACH(sleeper, &sleepers, link)
-    {
-        if (sleeper->worker->pool == pool && !sleeper_leads(chase, sleeper))
-            return false;
-    }
-    return true;
-}
-
-static bool task_leads(struct sti_look *look, sti_task *task)
-{
-    struct chase *chase = (struct chase *)look;
-    return sti_task_is_queued(task) && task->options.account == NULL ? pool_leads(chase, task->pool)
-                                                                     : sleeper_leads(chase, runner_of(task));
-}
-
-/* Whether from's wait leads to the quarry. */
-static bool leads_to(const struct sti_sleeper *from, const struct sti_sleeper *quarry, bool certain)
-{
-    /* What waits for all of some futures leads where one of them does; what waits for any, where all do. */
-    struct chase chase = { .look = { .is_it = task_leads, .every = true }, .quarry = quarry, .certain = certain };
-    looks++;
-    return from->task != NULL ? sti_look_at(&chase.look, from->task) : sleeper_leads(&chase, thief_of(from->offer));
-}
-
-/* --- What it waits for, and nobody has begun ---------------------------------------------------------------------- */
-
-struct look_for_unbegun {
+struct question {
     struct sti_look look;
-    const stint_pool *pool;
-    bool held;       /* only one that its account may hold back */
-    bool due;        /* there is one that stands in line for a slot (delays.h), */
-    bool elsewhere;  /* or one of another pool, all of whose threads sleep */
-    sti_task *found; /* retained */
+    enum sight sight;
 };
 
-static bool is_unbegun(struct sti_look *look, sti_task *task)
+static bool is_stuck(const struct sti_worker *worker)
 {
-    struct look_for_unbegun *unbegun = (struct look_for_unbegun *)look;
-    if (task->pool != unbegun->pool) {
-        unbegun->elsewhere = unbegun->elsewhere || ((sti_task_is_queued(task) || sti_task_is_due(task)) &&
-                                                    task->pool != NULL && all_sleep(task->pool));
-        return false;
-    }
-    unbegun->due = unbegun->due || sti_task_is_due(task);
-    if (!sti_task_is_queued(task) || (unbegun->held && task->options.account == NULL))
-        return false;
-    sti_task_retain(task);
-    unbegun->found = task;
-    return true;
+    return worker != NULL && worker->slept != NULL && worker->slept->stuck;
 }
 
-/* Of the sleeper's pool. */
-static struct look_for_unbegun look_for_unbegun(const struct sti_sleeper *sleeper, bool held)
+/* All its threads sleep, and none for a while: in a region, in a wait with a time, or not on the list yet. */
+static bool pool_is_stuck(const stint_pool *pool)
 {
-    struct look_for_unbegun unbegun = { .look = { .is_it = is_unbegun }, .pool = sleeper->worker->pool, .held = held };
-    if (sleeper->task != NULL && !sleeper->timed)
-        sti_look_at(&unbegun.look, sleeper->task);
-    return unbegun;
+    return pool != NULL && all_sleep(pool) &&
+           atomic_load_explicit(&pool->substitutes.asleep, memory_order_relaxed) <= pool->substitutes.stuck;
 }
 
-/* --- Slots of accounts -------------------------------------------------------------------------------------------- */
-
-static bool waits_for_held(const struct sti_sleeper *sleeper)
+/* Of the tasks that the sleeper's worker runs, those with a slot of the account. */
+static unsigned slots_of(const struct sti_sleeper *sleeper, const stint_account *account)
 {
-    sti_task *held = look_for_unbegun(sleeper, true).found;
-    if (held != NULL)
-        sti_task_release(held);
-    return held != NULL;
+    unsigned slots = 0;
+    for (const struct sti_frame *frame = sti_worker_frame(sleeper->worker); frame != NULL; frame = frame->below)
+        slots += !frame->stolen && !sti_task_is_resolved(frame->task) &&
+                 sti_account_contains(account, frame->task->options.account);
+    return slots;
 }
 
 /* Whether it runs a task that may have one of the account's slots, or of those above it. */
@@ -185,113 +83,224 @@ static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account
     return false;
 }
 
-/* Whether somebody who may have such a slot waits for the sleeper, and so does not run before that one goes on. */
-static bool slot_waits_for(const struct sti_sleeper *sleeper, const stint_account *account)
+/* Slots that have been given to tasks which wait in a pool that is stuck; of each pool once. */
+static unsigned slots_granted(stint_pool *pool, const stint_account *account)
 {
-    const struct sti_sleeper *other;
-    LIST_FOREACH(other, &sleepers, link)
+    if (pool->substitutes.counted == counts || !pool_is_stuck(pool))
+        return 0;
+    pool->substitutes.counted = counts;
+    return sti_fair_queue_granted(&pool->fair_queue, account);
+}
+
+/* All its slots are with those who are stuck. */
+static bool slots_are_stuck(const stint_account *account)
+{
+    const struct sti_sleeper *sleeper;
+    unsigned slots = 0;
+    if (sti_account_has_slot(account))
+        return false;
+    counts++;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    slots += sleeper->stuck ? slots_of(sleeper, account) + slots_granted(sleeper->worker->pool, account) : 0;
+    return slots >= sti_account_running(account);
+}
+
+/* The same of one of those that the task runs in. */
+static bool account_is_stuck(sti_task *task)
+{
+    stint_account *account = sti_admission_account_of(task);
+    const stint_account *at = account;
+    while (at != NULL && !slots_are_stuck(at))
+        at = sti_account_parent(at);
+    stint_account_release(account);
+    return at != NULL;
+}
+
+/* Whether some of those are held back that wait in the account: in a pool that is stuck, or as slots are. Which ones
+ * wait in it nobody knows: so this is for an account with its maximum of them, to be told rather too early. */
+static bool holds_some_back(const stint_account *account)
+{
+    const struct sti_sleeper *sleeper;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (other != sleeper && may_have_slot(other, account) && leads_to(other, sleeper, false))
+        if (!sleeper->stuck)
+            continue;
+        if (pool_is_stuck(sleeper->worker->pool))
             return true;
+        for (const struct sti_frame *frame = sti_worker_frame(sleeper->worker); frame != NULL; frame = frame->below) {
+            const stint_account *slots = sti_task_is_resolved(frame->task) ? NULL : frame->task->options.account;
+            for (; slots != NULL; slots = sti_account_parent(slots)) {
+                if (sti_account_have_common(slots, account) && slots_are_stuck(slots))
+                    return true;
+            }
+        }
     }
     return false;
 }
 
-static bool may_run_beyond(struct sti_sleeper *sleeper)
+/* Of one that is due: it finds no place among those that wait. */
+static bool line_is_stuck(sti_task *task)
 {
-    sti_task *held = sleeper->may_run ? look_for_unbegun(sleeper, true).found : NULL;
-    stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
-    sleeper->beyond = account != NULL && (may_have_slot(sleeper, account) || slot_waits_for(sleeper, account));
-    if (sleeper->beyond)
-        sleeper->found = held;
-    else if (held != NULL)
-        sti_task_release(held);
+    struct sti_delayed *delayed = (struct sti_delayed *)task;
+    stint_account *account = sti_queue_slots_account_of(delayed->home, &delayed->waiter);
+    const stint_account *at = account;
+    while (at != NULL && !(sti_account_is_waiting_full(at) && holds_some_back(at)))
+        at = sti_account_parent(at);
     stint_account_release(account);
-    return sleeper->beyond;
+    return at != NULL;
 }
 
-/* --- Pools in which all threads sleep ----------------------------------------------------------------------------- */
-
-/* Pools all of whose threads sleep and wait for each other's tasks are one, as far as it goes: those of this look. */
-static void join_pool(const stint_pool *pool)
+/* Of one task: whether nobody will end it, as long as those who are stuck stay so. */
+static bool nobody_ends(struct sti_look *look, sti_task *task)
 {
-    ((stint_pool *)(uintptr_t)pool)->substitutes.stuck_in = looks;
+    const struct question *question = (struct question *)look;
+    if (sti_task_is_due(task))
+        return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || line_is_stuck(task));
+    if (sti_task_is_queued(task))
+        return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || account_is_stuck(task));
+    const struct sti_worker *runner = atomic_load_explicit(&task->runner, memory_order_acquire);
+    return !sti_task_is_resolved(task) && is_stuck(runner);
 }
 
-static bool is_joined(const stint_pool *pool)
+static bool waits_in_vain(const struct sti_sleeper *sleeper, enum sight sight)
 {
-    return pool->substitutes.stuck_in == looks;
+    /* All of some are waited for in vain where one of them is; any, where all are. */
+    struct question question = { .look = { .is_it = nobody_ends, .every = true }, .sight = sight };
+    if (sleeper->task != NULL)
+        return sti_look_at(&question.look, sleeper->task);
+    return atomic_load_explicit(&sleeper->offer->state, memory_order_acquire) != STI_OFFER_ENDED &&
+           is_stuck(atomic_load_explicit(&sleeper->offer->thief, memory_order_acquire));
 }
 
-struct look_outside {
+/* --- What a sleeper could run itself ------------------------------------------------------------------------------ */
+
+struct search {
     struct sti_look look;
-    bool has_joined; /* one pool more */
+    const stint_pool *pool; /* NULL: of any, and what is due as well */
+    bool held;              /* only one that its account may hold back */
+    sti_task *found;        /* retained */
 };
 
-/* One that its account may hold back, or that waits for a time; and a task of a pool in which some thread is awake. */
-static bool is_outside(struct sti_look *look, sti_task *task)
+static bool is_unbegun(struct sti_look *look, sti_task *task)
 {
-    if (sti_task_is_resolved(task))
+    struct search *search = (struct search *)look;
+    if (search->pool == NULL)
+        return sti_task_is_queued(task) || sti_task_is_due(task);
+    if (task->pool != search->pool || !sti_task_is_queued(task) || (search->held && task->options.account == NULL))
         return false;
-    if ((sti_task_is_queued(task) && task->options.account != NULL) || sti_delayed_is_for_a_time(task))
-        return true;
-    if (task->pool == NULL || !all_sleep(task->pool) || has_more_asleep(task->pool))
-        return true;
-    if (!is_joined(task->pool)) {
-        join_pool(task->pool);
-        ((struct look_outside *)look)->has_joined = true;
+    sti_task_retain(task);
+    search->found = task;
+    return true;
+}
+
+/* What it waits for, and nobody of its pool has begun; retained. NULL: nothing. */
+static sti_task *find_unbegun(const struct sti_sleeper *sleeper, bool held)
+{
+    struct search search = { .look = { .is_it = is_unbegun }, .pool = sleeper->worker->pool, .held = held };
+    if (sleeper->may_run)
+        sti_look_at(&search.look, sleeper->task);
+    return search.found;
+}
+
+static bool waits_for_unbegun(const struct sti_sleeper *sleeper)
+{
+    struct search search = { .look = { .is_it = is_unbegun } };
+    return sti_look_at(&search.look, sleeper->task);
+}
+
+static void let_go(sti_task *task)
+{
+    if (task != NULL)
+        sti_task_release(task);
+}
+
+/* Nobody else will: so it does. */
+static bool runs_itself(struct sti_sleeper *sleeper)
+{
+    sti_task *held = find_unbegun(sleeper, true);
+    sleeper->beyond = held != NULL && account_is_stuck(held);
+    sti_task *any = sleeper->beyond || !all_sleep(sleeper->worker->pool) ? NULL : find_unbegun(sleeper, false);
+    sleeper->runs = sleeper->beyond || any != NULL;
+    let_go(held);
+    let_go(any);
+    return sleeper->runs;
+}
+
+/* --- Who is stuck ------------------------------------------------------------------------------------------------- */
+
+static void set_stuck(struct sti_sleeper *sleeper, bool stuck)
+{
+    stint_pool *pool = sleeper->worker->pool;
+    pool->substitutes.stuck += (unsigned)stuck - (unsigned)sleeper->stuck;
+    sleeper->stuck = stuck;
+}
+
+/* At first all but those who wake by themselves. */
+static void suppose_all_stuck(enum sight sight)
+{
+    struct sti_sleeper *sleeper;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    {
+        sleeper->runs = false;
+        set_stuck(sleeper, !sleeper->timed || sight == FOR_SLOTS);
     }
-    return false;
 }
 
-static bool goes_on(const struct sti_sleeper *sleeper)
+static bool set_free(struct sti_sleeper *sleeper, const struct sti_sleeper *fixed, enum sight sight)
 {
-    return sleeper->task != NULL
-               ? sti_task_is_resolved(sleeper->task)
-               : atomic_load_explicit(&sleeper->offer->state, memory_order_acquire) == STI_OFFER_ENDED;
+    if (!sleeper->stuck || sleeper == fixed || waits_in_vain(sleeper, sight))
+        return false;
+    set_stuck(sleeper, false);
+    return true;
 }
 
-static bool may_wake(const struct sti_sleeper *sleeper, struct look_outside *outside)
+/* Then those are not whose wait somebody will end that is not, until there is no such one any more. Chains in the
+ * order in which they have come, or against it, take one round. */
+static void free_who_will_wake(const struct sti_sleeper *fixed, enum sight sight)
 {
-    return goes_on(sleeper) || (sleeper->task != NULL && sti_look_at(&outside->look, sleeper->task));
-}
-
-/* Whether some thread may wake up, or a task begin, without our doing: a region ends, a wait with a time, a pool in
- * which somebody is awake goes on. */
-static bool may_be_woken_from_outside(const stint_pool *pool)
-{
-    struct look_outside outside;
-    if (has_more_asleep(pool))
-        return true;
-    looks++;
-    join_pool(pool);
-    do {
-        outside = (struct look_outside){ .look = { .is_it = is_outside, .beyond = true } };
-        const struct sti_sleeper *sleeper;
-        LIST_FOREACH(sleeper, &sleepers, link)
-        {
-            if (is_joined(sleeper->worker->pool) && !sleeper->timed && may_wake(sleeper, &outside))
-                return true;
-        }
-    } while (outside.has_joined);
-    return false;
-}
-
-static enum sti_verdict look_where_all_sleep(struct sti_sleeper *sleeper)
-{
-    const stint_pool *pool = sleeper->worker->pool;
-    struct look_for_unbegun unbegun = look_for_unbegun(sleeper, false);
-    if (unbegun.found != NULL && sleeper->may_run) {
-        sleeper->found = unbegun.found;
-        return STI_RUN;
+    struct sti_sleeper *sleeper;
+    for (bool any = true; any;) {
+        any = false;
+        TAILQ_FOREACH(sleeper, &sleepers, link)
+        any = set_free(sleeper, fixed, sight) || any;
+        if (any)
+            TAILQ_FOREACH_REVERSE(sleeper, &sleepers, sti_sleepers, link)
+        set_free(sleeper, fixed, sight);
     }
-    if (unbegun.found != NULL)
-        sti_task_release(unbegun.found);
-    bool is_stuck = unbegun.found != NULL || unbegun.due || unbegun.elsewhere;
-    return is_stuck && !may_be_woken_from_outside(pool) ? STI_GIVE_UP : STI_SLEEP_ON;
+}
+
+/* Those who run what they wait for take part again when they sleep the next time. */
+static bool free_who_run(const struct sti_sleeper *fixed)
+{
+    struct sti_sleeper *sleeper;
+    bool any = false;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    any = (sleeper->stuck && sleeper != fixed && runs_itself(sleeper)) || any;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    {
+        if (sleeper->runs)
+            set_stuck(sleeper, false);
+    }
+    return any;
+}
+
+/* Who is stuck, if fixed is, or is not, whatever it waits for. */
+static void find_stuck(struct sti_sleeper *fixed, bool is_fixed_stuck, enum sight sight)
+{
+    suppose_all_stuck(sight);
+    if (fixed != NULL)
+        set_stuck(fixed, is_fixed_stuck);
+    free_who_will_wake(fixed, sight);
+    if (sight == FOR_PLACES && free_who_run(fixed))
+        free_who_will_wake(fixed, sight);
 }
 
 /* --- Looking ------------------------------------------------------------------------------------------------------ */
+
+static bool can_be_nudged(const struct sti_sleeper *sleeper)
+{
+    return sleeper->task != NULL && !sleeper->timed;
+}
 
 static void nudge(struct sti_sleeper *sleeper)
 {
@@ -299,101 +308,147 @@ static void nudge(struct sti_sleeper *sleeper)
     sti_event_signal(&sleeper->task->woken);
 }
 
-/* A circle through each of several futures that one waits for shows to that one alone: others come past it once. */
-static bool waits_for_several(const struct sti_sleeper *sleeper)
+/* If it is told, that ends its own wait in time: it is in the circle, and not one that waits for that. */
+static bool is_to_be_told(struct sti_sleeper *sleeper, enum sight sight, bool directly)
 {
-    return sti_task_is_compound(sleeper->task);
+    if (!sleeper->doomed || sleeper->task == NULL || (directly && !waits_for_unbegun(sleeper)))
+        return false;
+    find_stuck(sleeper, false, sight);
+    return !waits_in_vain(sleeper, sight);
 }
 
-/* Those that the last look came past, which was the sleeper's first, or not. */
-static void nudge_seen(const struct sti_sleeper *self, bool in_circle)
+static struct sti_sleeper *one_to_be_told(struct sti_sleeper *self, enum sight sight, bool directly)
 {
     struct sti_sleeper *sleeper;
-    LIST_FOREACH(sleeper, &sleepers, link)
+    if (is_to_be_told(self, sight, directly))
+        return self;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (sleeper != self && sleeper->seen == looks && sleeper->task != NULL && !sleeper->timed &&
-            (in_circle || waits_for_held(sleeper) || (!self->has_looked && waits_for_several(sleeper))))
+        if (sleeper != self && is_to_be_told(sleeper, sight, directly))
+            return sleeper;
+    }
+    return NULL;
+}
+
+/* One is enough. Of those who wait for a place it is best one that waits for what has not begun. */
+static bool is_self_told(struct sti_sleeper *self, enum sight sight)
+{
+    struct sti_sleeper *told;
+    TAILQ_FOREACH(told, &sleepers, link)
+    told->doomed = told->stuck;
+    told = sight == FOR_PLACES ? one_to_be_told(self, sight, true) : NULL;
+    if (told == NULL)
+        told = one_to_be_told(self, sight, false);
+    if (told != NULL && told != self)
+        nudge(told);
+    return told == self;
+}
+
+/* What it waits for may be held back by slots of those who wait for it, and do not run meanwhile. */
+static bool is_in_its_way(struct sti_sleeper *sleeper, const stint_account *account)
+{
+    const struct sti_sleeper *other;
+    if (may_have_slot(sleeper, account))
+        return true;
+    find_stuck(sleeper, true, FOR_SLOTS);
+    TAILQ_FOREACH(other, &sleepers, link)
+    {
+        if (other->stuck && may_have_slot(other, account))
+            return true;
+    }
+    return false;
+}
+
+static bool makes_way(struct sti_sleeper *sleeper)
+{
+    sti_task *held = find_unbegun(sleeper, true);
+    stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
+    bool makes = account != NULL && is_in_its_way(sleeper, account);
+    stint_account_release(account);
+    let_go(held);
+    return makes;
+}
+
+/* Those that self waits for, and that may run something over a maximum now that it does. */
+static void nudge_held_back(const struct sti_sleeper *self)
+{
+    struct sti_sleeper *sleeper;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
+    {
+        sti_task *held = sleeper != self ? find_unbegun(sleeper, true) : NULL;
+        if (held == NULL)
+            continue;
+        sti_task_release(held);
+        find_stuck(sleeper, true, FOR_SLOTS);
+        if (self->stuck)
             nudge(sleeper);
     }
 }
 
-static void nudge_all_of(const stint_pool *pool, const struct sti_sleeper *self)
+static void nudge_who_run(const struct sti_sleeper *self)
 {
     struct sti_sleeper *sleeper;
-    LIST_FOREACH(sleeper, &sleepers, link)
+    TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (sleeper != self && sleeper->worker->pool == pool && sleeper->task != NULL && !sleeper->timed)
+        if (sleeper->runs && sleeper != self)
             nudge(sleeper);
     }
 }
 
-static bool is_stuck(const struct sti_sleeper *sleeper)
+static bool may_be_stuck(const struct sti_sleeper *self, enum sight sight)
 {
-    struct look_for_unbegun unbegun = look_for_unbegun(sleeper, false);
-    if (unbegun.found != NULL)
-        sti_task_release(unbegun.found);
-    return unbegun.found != NULL || unbegun.due || unbegun.elsewhere;
+    suppose_all_stuck(sight);
+    return self->stuck && waits_in_vain(self, sight);
 }
 
-/* The last of several pools that wait for each other has fallen asleep, and it may be for another one's sleeper to be
- * told. One is enough. */
-static void nudge_stuck_elsewhere(const stint_pool *pool)
+static enum sti_verdict run(struct sti_sleeper *sleeper, bool beyond)
 {
-    struct sti_sleeper *sleeper;
-    if (may_be_woken_from_outside(pool))
-        return;
-    LIST_FOREACH(sleeper, &sleepers, link)
-    {
-        if (sleeper->worker->pool != pool && is_joined(sleeper->worker->pool) && sleeper->task != NULL &&
-            !sleeper->timed && is_stuck(sleeper)) {
-            nudge(sleeper);
-            return;
-        }
+    sleeper->beyond = beyond;
+    sleeper->found = find_unbegun(sleeper, beyond);
+    return sleeper->found != NULL ? STI_RUN : STI_SLEEP_ON;
+}
+
+static enum sti_verdict look(struct sti_sleeper *self)
+{
+    bool may_be = may_be_stuck(self, FOR_PLACES);
+    if (may_be && may_be_stuck(self, FOR_CIRCLES)) {
+        find_stuck(NULL, false, FOR_CIRCLES);
+        if (self->stuck)
+            return is_self_told(self, FOR_CIRCLES) ? STI_NEVER_ENDS : STI_SLEEP_ON;
     }
+    if (makes_way(self))
+        return run(self, true);
+    if (may_be) {
+        find_stuck(NULL, false, FOR_PLACES);
+        if (self->runs)
+            return run(self, self->beyond);
+        nudge_who_run(self);
+        if (self->stuck)
+            return is_self_told(self, FOR_PLACES) ? STI_GIVE_UP : STI_SLEEP_ON;
+    }
+    nudge_held_back(self);
+    return all_sleep(self->worker->pool) ? run(self, false) : STI_SLEEP_ON;
 }
 
 static void take_off_list(struct sti_sleeper *sleeper)
 {
     if (!sleeper->is_listed)
         return;
-    LIST_REMOVE(sleeper, link);
+    set_stuck(sleeper, false);
+    TAILQ_REMOVE(&sleepers, sleeper, link);
     sleeper->is_listed = false;
     sleeper->worker->slept = NULL;
     atomic_fetch_sub_explicit(&listed, 1, memory_order_relaxed);
 }
 
-static enum sti_verdict look(struct sti_sleeper *sleeper)
-{
-    enum sti_verdict verdict = STI_SLEEP_ON;
-    if (!sleeper->timed && leads_to(sleeper, sleeper, true)) {
-        if (sleeper->task != NULL)
-            return STI_NEVER_ENDS;
-        nudge_seen(sleeper, true);
-        return STI_SLEEP_ON;
-    }
-    if (may_run_beyond(sleeper))
-        return STI_RUN;
-    if (all_sleep(sleeper->worker->pool))
-        verdict = look_where_all_sleep(sleeper);
-    if (verdict == STI_SLEEP_ON) {
-        leads_to(sleeper, sleeper, false);
-        nudge_seen(sleeper, false);
-    }
-    return verdict;
-}
-
 void sti_deadlock_enter(struct sti_sleeper *sleeper)
 {
     sti_plain_mutex_lock(&lock);
-    LIST_INSERT_HEAD(&sleepers, sleeper, link);
+    TAILQ_INSERT_HEAD(&sleepers, sleeper, link);
     sleeper->is_listed = true;
     sleeper->worker->slept = sleeper;
     atomic_fetch_add_explicit(&listed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    if (all_sleep(sleeper->worker->pool)) {
-        nudge_all_of(sleeper->worker->pool, sleeper); /* what may wake them from outside has become less */
-        nudge_stuck_elsewhere(sleeper->worker->pool);
-    }
     sti_plain_mutex_unlock(&lock);
 }
 
@@ -403,7 +458,6 @@ enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
     sti_plain_mutex_lock(&lock);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
-    sleeper->has_looked = true;
     if (verdict != STI_SLEEP_ON)
         take_off_list(sleeper);
     sti_plain_mutex_unlock(&lock);
@@ -417,29 +471,24 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper)
     sti_plain_mutex_unlock(&lock);
 }
 
-void sti_deadlock_stir(const stint_pool *pool)
+void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!all_sleep(pool) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
-        return;
-    sti_plain_mutex_lock(&lock);
-    nudge_all_of(pool, NULL);
-    sti_plain_mutex_unlock(&lock);
-}
-
-void sti_deadlock_tell_of(const stint_pool *pool, const sti_task *task)
-{
-    const stint_account *account = task->options.account;
-    sti_deadlock_stir(pool);
-    if (account == NULL || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
-        return;
     struct sti_sleeper *sleeper;
+    atomic_thread_fence(memory_order_seq_cst);
+    bool all = all_sleep(pool);
+    bool is_bound = task != NULL && task->options.account != NULL;
+    if ((!all && !is_bound) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
+        return;
     sti_plain_mutex_lock(&lock);
-    LIST_FOREACH(sleeper, &sleepers, link)
+    stint_account *account = task != NULL ? sti_admission_account_of(task) : NULL;
+    TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (sleeper->task != NULL && !sleeper->timed && may_have_slot(sleeper, account))
+        if (can_be_nudged(sleeper) && ((all && sleeper->worker->pool == pool) ||
+                                       (account != NULL && may_have_slot(sleeper, account)) ||
+                                       (is_bound && waits_for_unbegun(sleeper))))
             nudge(sleeper);
     }
+    stint_account_release(account);
     sti_plain_mutex_unlock(&lock);
 }
 

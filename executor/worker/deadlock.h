@@ -62,11 +62,11 @@ struct sti_sleeper {
 
     /* Under the lock of deadlock.c. */
     atomic_bool nudged; /* to look again; release and acquire */
-    uint64_t seen;      /* in the look with this number */
-    bool leads;         /* to the one that looks: then */
-    bool has_looked;
+    bool stuck;         /* as far as the present look knows */
+    bool doomed;        /* it was, before anybody was supposed to be told */
+    bool runs;          /* what it waits for: the present look has found so */
     bool is_listed;
-    LIST_ENTRY(sti_sleeper) link;
+    TAILQ_ENTRY(sti_sleeper) link;
 };
 
 /* By its own thread. */
@@ -88,12 +88,10 @@ void sti_deadlock_enter(struct sti_sleeper *sleeper);
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper);
 void sti_deadlock_leave(struct sti_sleeper *sleeper);
 
-/* If all of the pool's threads sleep, those on the list have to look again. Any thread. */
-void sti_deadlock_stir(const stint_pool *pool);
-
-/* The task has been put into a queue, and may be held back there: the same, and those who run a task that may have one
- * of its account's slots look again, too. Any thread. */
-void sti_deadlock_tell_of(const stint_pool *pool, const sti_task *task);
+/* If all of the pool's threads sleep, those on the list have to look again; and if a task is given, which has been put
+ * into a queue and may be held back there, so do those who may have a slot of its account, and those who wait for what
+ * has not begun. Any thread. */
+void sti_deadlock_stir(const stint_pool *pool, sti_task *task);
 
 /* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
 void sti_deadlock_forget(void);

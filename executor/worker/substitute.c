@@ -197,7 +197,7 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
     if (substitute != NULL)
         sti_park_place(substitute);
     if (all_sleep)
-        sti_deadlock_stir(pool);
+        sti_deadlock_stir(pool, NULL);
     return all_sleep;
 }
 

@@ -70,7 +70,8 @@ struct sti_substitutes {
     atomic_uint substituting; /* substitutes that are not retired */
     sti_counter replaced;     /* how often a substitute took a sleeper's place */
     sti_counter unreplaced;   /* how often none could be had, although a place was free */
-    uint64_t stuck_in;        /* deadlock.c's: the look in which all threads of this pool were asleep */
+    uint64_t counted;         /* this and the next one under the lock of deadlock.c */
+    unsigned stuck;           /* under the lock of deadlock.c: sleepers that nobody will wake */
 };
 
 /* All zeros before. */

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * A random program over two pools: forks, waits of all kinds, blocking regions, accounts, priorities, locks,
- * cancellations, time-outs, limits, tasks delayed until a time, a future or a turn, a group, and waits for futures
- * picked at random, which close circles. Whatever it does, every task resolves, and no task waits for long while a
- * worker is idle.
+ * A random program over three pools: forks, waits of all kinds, blocking regions, accounts in accounts with limits on
+ * running and waiting tasks, priorities, cancellations, time-outs, limits, tasks delayed until a time, a future or a
+ * turn, a group, and waits for futures picked at random, which close circles. Half of the programs have locks, too, and
+ * then a deadline for each task. Whatever a program does, each wait ends or is told, so every task resolves; no task
+ * waits for long while a worker is idle; and nothing is left.
  *
- * random_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
+ * random_pools [STEPS [SEED]]. The seed is printed; the order of events is the machine's. */
 #include "random_parts.h"
 #include "random_program.h"
+#include "repeats.h"
 
-static unsigned seconds = 4;
+#define STEPS_IN_ALL 50000
+#define STEPS_OF_ONE 50000 /* at most */
+
+static unsigned long steps;
 static uint64_t first_seed;
 
 /* --- What a task does --------------------------------------------------------------------------------------------- */
@@ -30,7 +35,10 @@ static stint_options random_options(uint64_t *random)
     static const stint_on_interrupt ways[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND, STINT_JUMP };
     stint_options options = STINT_OPTIONS_INIT;
     options.on_interrupt = ways[random_below(random, 4)];
-    options.budget.wall_ns = random_below(random, 8) == 0 ? (1 + random_below(random, 100)) * MS : DEADLINE;
+    if (random_below(random, 8) == 0)
+        options.budget.wall_ns = (1 + random_below(random, 100)) * MS;
+    else if (program.locks)
+        options.budget.wall_ns = DEADLINE;
     options.preemptible = random_below(random, 8) == 0;
     if (random_below(random, 3) == 0)
         options.account = program.accounts[random_below(random, ACCOUNTS)];
@@ -43,24 +51,38 @@ static stint_options random_options(uint64_t *random)
 
 static void note(int error)
 {
-    if (error == EDEADLK)
-        atomic_fetch_add_explicit(&program.deadlocks, 1, memory_order_relaxed);
+    if (error == EDEADLK || error == EAGAIN)
+        atomic_fetch_add_explicit(&program.told[error == EAGAIN], 1, memory_order_relaxed);
+}
+
+static int wait_in_a_way(uint64_t *random, stint_future *future, size_t way)
+{
+    int error;
+    switch (way) {
+    case 0:
+        return stint_future_wait_for(future, random_below(random, 30) * MS, NULL);
+    case 1:
+        return stint_future_wait_for(future, STINT_FOREVER, NULL);
+    case 2:
+        stint_blocking_begin();
+        error = stint_future_wait(future, NULL);
+        stint_blocking_end();
+        return error;
+    default:
+        return stint_future_wait(future, NULL);
+    }
 }
 
 static void wait_somehow(uint64_t *random, stint_future *future)
 {
-    switch (random_below(random, 4)) {
-    case 0:
-        note(stint_future_wait_for(future, random_below(random, 30) * MS, NULL));
-        return;
-    case 1:
-        stint_blocking_begin();
-        note(stint_future_wait(future, NULL));
-        stint_blocking_end();
-        return;
-    default:
-        note(stint_future_wait(future, NULL));
-    }
+    static const char *const names[] = { "wait with a time", "wait for ever", "wait in a region", "wait", "wait" };
+    size_t way = random_below(random, 5);
+    stint_guard guard;
+    stint_mask();
+    stint_guard_push(&guard, forget_wait, note_wait(names[way], future));
+    stint_unmask();
+    note(wait_in_a_way(random, future, way));
+    stint_guard_pop(&guard, true);
 }
 
 static int run_next(const stint_outcome *outcome, void *arg, void **value)
@@ -209,11 +231,14 @@ static void await_the_group(uint64_t *random)
 {
     stint_guard guard;
     stint_future *idle = NULL;
+    stint_mask();
     if (random_below(random, 2) == 0) {
+        stint_guard_push(&guard, forget_wait, note_wait("wait for the group", NULL));
+        stint_unmask();
         note(stint_group_wait(program.group, NULL));
+        stint_guard_pop(&guard, true);
         return;
     }
-    stint_mask();
     stint_group_when_idle(program.group, &idle);
     stint_guard_push(&guard, release, idle);
     stint_unmask();
@@ -226,6 +251,7 @@ static void act(uint64_t *random, unsigned depth)
 {
     if (stint_is_interrupted() || atomic_load(&program.over))
         return;
+    atomic_fetch_add_explicit(&program.steps, 1, memory_order_relaxed);
     size_t what = depth < DEEPEST ? random_below(random, 10) : 5 + random_below(random, 5);
     switch (what) {
     case 0:
@@ -243,7 +269,8 @@ static void act(uint64_t *random, unsigned depth)
         do_input(random);
         return;
     case 6:
-        lock_some(random);
+        if (program.locks)
+            lock_some(random);
         return;
     case 7:
         await_anybody(random);
@@ -351,11 +378,13 @@ static void *drive(void *arg)
         hangs = stint_future_wait_for(before, PATIENCE, NULL) != 0;
         if (!hangs)
             stint_future_release(before);
+        else
+            print_error("nobody ends %p\n", (void *)before);
     }
     return hangs ? arg : NULL;
 }
 
-static bool run_program(uint64_t *random, unsigned ms, struct machine *machine)
+static bool run_program(uint64_t *random, unsigned long most, struct machine *machine)
 {
     pthread_t drivers[DRIVERS];
     uint64_t seeds[DRIVERS];
@@ -368,7 +397,7 @@ static bool run_program(uint64_t *random, unsigned ms, struct machine *machine)
         assert_int_equal(pthread_create(&drivers[i], NULL, drive, &seeds[i]), 0);
     }
     assert_int_equal(pthread_create(&reference, NULL, refer, NULL), 0);
-    for (uint64_t end = now_ns() + ms * MS; now_ns() < end;) {
+    for (uint64_t end = now_ns() + PATIENCE; now_ns() < end && atomic_load(&program.steps) < most;) {
         nap_ms(100);
         look(machine);
     }
@@ -382,34 +411,37 @@ static bool run_program(uint64_t *random, unsigned ms, struct machine *machine)
     return !hangs;
 }
 
-TEST(whatever_a_program_does_its_tasks_resolve_and_no_worker_is_idle_beside_them)
+TEST(whatever_a_program_does_its_waits_end_or_are_told_and_no_worker_is_idle_beside_them)
 {
     uint64_t random = first_seed;
     struct machine machine = { .windows = 0 };
-    unsigned long tasks = 0;
-    unsigned long deadlocks = 0;
-    for (unsigned left = seconds; left > 0;) {
-        unsigned now = left > 10 ? 10 : left > 2 ? 2 : left;
+    unsigned long done = 0, tasks = 0, told[2] = { 0 };
+    print_message("seed %llu\n", (unsigned long long)random);
+    while (done < steps) {
         uint64_t seed = random;
-        bool ended = run_program(&random, now * 1000, &machine);
+        unsigned long most = 1000 + random_below(&random, STEPS_OF_ONE - 1000);
+        bool ended = run_program(&random, most < steps - done ? most : steps - done, &machine);
         if (!ended || machine.wrong > 0)
-            print_error("seed %llu\n", (unsigned long long)seed);
+            print_error("in the program of %llu\n", (unsigned long long)seed);
+        if (!ended)
+            tell_waits();
         assert_true(ended);
         assert_int_equal(machine.wrong, 0);
+        done += atomic_load(&program.steps);
         tasks += atomic_load(&program.tasks);
-        deadlocks += atomic_load(&program.deadlocks);
+        told[0] += atomic_load(&program.told[0]);
+        told[1] += atomic_load(&program.told[1]);
         end_program();
-        left -= now;
     }
-    print_message("%lu tasks, %lu circles found; %u of %u tenths of a second did not count\n", tasks, deadlocks,
-                  machine.starved, machine.windows);
+    print_message("%lu steps of %lu tasks, %lu circles found, %lu waits given up; %u of %u tenths of a second did not "
+                  "count\n",
+                  done, tasks, told[0], told[1], machine.starved, machine.windows);
     assert_true(tasks > 0);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        seconds = (unsigned)atoi(argv[1]);
+    steps = argc > 1 ? strtoul(argv[1], NULL, 10) : repeats(STEPS_IN_ALL);
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : now_ns();
     return run_all_tests(NULL, NULL);
 }

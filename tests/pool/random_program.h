@@ -7,16 +7,17 @@
 
 #include "pools.h"
 
-#define POOLS 2
-#define ACCOUNTS 4
+#define POOLS 3
+#define ACCOUNTS 6
 #define MUTEXES 3
 #define SHOWN 64 /* futures that anybody may wait for */
 #define DRIVERS 12
 #define PATIENCE (60000 * MS)
-#define DEADLINE (300 * MS) /* of every task: what no other way out ends */
+#define DEADLINE (300 * MS) /* of every task, where tasks lock */
 #define DEEPEST 4
 
 static struct program {
+    bool locks; /* tasks lock, which a deadline must end; or there is neither */
     stint_pool *pools[POOLS];
     stint_serial *serials[POOLS];
     stint_group *group;
@@ -25,9 +26,54 @@ static struct program {
     pthread_mutex_t lock;
     stint_future *shown[SHOWN]; /* under the lock */
     atomic_bool over;
+    atomic_ulong steps; /* the tasks' and forks' */
     atomic_ulong tasks;
-    atomic_ulong deadlocks;
+    atomic_ulong told[2]; /* EDEADLK, EAGAIN */
 } program;
+
+/* --- Waits that go on --------------------------------------------------------------------------------------------- */
+
+#define WAITS 4096
+
+struct wait {
+    const char *_Atomic name; /* NULL: this is free */
+    void *_Atomic future;
+    uint64_t begun_ns;
+};
+
+/* Those of tasks that come when all are taken are not told. */
+static struct wait waits[WAITS];
+
+static struct wait *note_wait(const char *name, stint_future *future)
+{
+    static atomic_uint next;
+    for (unsigned tries = 0; tries < 8; tries++) {
+        struct wait *wait = &waits[atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % WAITS];
+        const char *none = NULL;
+        if (atomic_compare_exchange_strong(&wait->name, &none, name)) {
+            wait->begun_ns = now_ns();
+            atomic_store(&wait->future, (void *)future);
+            return wait;
+        }
+    }
+    return NULL;
+}
+
+static void forget_wait(void *wait)
+{
+    if (wait != NULL)
+        atomic_store(&((struct wait *)wait)->name, NULL);
+}
+
+static void tell_waits(void)
+{
+    for (unsigned i = 0; i < WAITS; i++) {
+        const char *name = atomic_load(&waits[i].name);
+        if (name != NULL)
+            print_error("%s of %p: for %llu ms\n", name, atomic_load(&waits[i].future),
+                        (unsigned long long)((now_ns() - waits[i].begun_ns) / MS));
+    }
+}
 
 /* --- Futures that anybody may wait for ---------------------------------------------------------------------------- */
 
@@ -60,6 +106,7 @@ static void make_program(uint64_t *random)
 {
     static const unsigned substitutes[] = { 0, 0, 2, STINT_NO_SUBSTITUTES };
     memset(&program, 0, sizeof program);
+    program.locks = random_below(random, 2) == 0;
     pthread_mutex_init(&program.lock, NULL);
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
@@ -72,9 +119,12 @@ static void make_program(uint64_t *random)
         assert_int_equal(stint_serial_create(program.pools[i], 8, &program.serials[i]), 0);
     }
     assert_int_equal(stint_group_create(&program.group), 0);
+    /* Below the second one lie others, three deep. */
     for (unsigned i = 0; i < ACCOUNTS; i++) {
-        const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = i % 2 };
-        stint_account *above = i == 3 ? program.accounts[1] : NULL;
+        const stint_account_limits limits = { .size = sizeof(stint_account_limits),
+                                              .running = i % 2 == 0 ? 0 : 1 + (unsigned)random_below(random, 2),
+                                              .waiting = i > 2 ? 4 + (unsigned)random_below(random, 12) : 0 };
+        stint_account *above = i == 3 || i == 4 ? program.accounts[1] : i == 5 ? program.accounts[4] : NULL;
         assert_int_equal(stint_account_create(above, &limits, &program.accounts[i]), 0);
     }
     for (int i = 0; i < MUTEXES; i++)

@@ -7,7 +7,7 @@
 
 struct pair {
     stint_pool *front, *back;
-    atomic_uint told;   /* EAGAIN; EDEADLK, where every thread of the other pool waits for the caller */
+    atomic_uint told;   /* EAGAIN */
     atomic_uint others; /* waits that failed in another way */
     atomic_uint ran;
 };
@@ -19,7 +19,7 @@ static int await(struct pair *pair, stint_pool *pool, stint_fn *fn)
     if (error != 0)
         return error;
     error = stint_future_wait(future, NULL);
-    if (error == EAGAIN || error == EDEADLK)
+    if (error == EAGAIN)
         atomic_fetch_add(&pair->told, 1);
     else if (error != 0)
         atomic_fetch_add(&pair->others, 1);
@@ -208,6 +208,54 @@ TEST(who_waits_for_its_own_account_in_any_way_makes_way)
         assert_int_equal(stint_pool_destroy(own.pool), 0);
         stint_account_release(own.options.account);
     }
+}
+
+struct lent_slot {
+    stint_pool *home, *other;
+    stint_options options; /* of the account */
+    atomic_uint told;
+};
+
+static int await_and_count(struct lent_slot *lent, stint_future *future)
+{
+    int error = stint_future_wait(future, NULL);
+    atomic_fetch_add(&lent->told, error == EAGAIN);
+    stint_future_release(future);
+    return error;
+}
+
+static int await_the_account(void *arg, void **value)
+{
+    struct lent_slot *lent = arg;
+    stint_future *future;
+    (void)value;
+    int error = stint_submit(lent->home, do_nothing, NULL, &lent->options, &future);
+    return error != 0 ? error : await_and_count(lent, future);
+}
+
+static int await_the_other_pool(void *arg, void **value)
+{
+    struct lent_slot *lent = arg;
+    stint_future *future;
+    (void)value;
+    int error = stint_submit(lent->other, await_the_account, lent, NULL, &future);
+    return error != 0 ? error : await_and_count(lent, future);
+}
+
+/* Who waits for the task that is held back is no worker of its pool, and so cannot run it. */
+TEST(a_wait_over_another_pool_for_what_its_own_slot_holds_back_is_told)
+{
+    const stint_account_limits limits = { .size = sizeof(stint_account_limits), .running = 1 };
+    struct lent_slot lent = { .home = make_pool(.workers = 2),
+                              .other = make_pool(.workers = 2),
+                              .options = STINT_OPTIONS_INIT };
+    assert_int_equal(stint_account_create(NULL, &limits, &lent.options.account), 0);
+    take_in_time(submit(lent.home, await_the_other_pool, &lent, &lent.options));
+    assert_int_equal(atomic_load(&lent.told), 1);
+    assert_int_equal(stint_pool_shutdown(lent.other, STINT_SHUTDOWN_DRAIN, 60000 * MS), 0);
+    assert_int_equal(stint_pool_destroy(lent.home), 0);
+    assert_int_equal(stint_pool_destroy(lent.other), 0);
+    stint_account_release(lent.options.account);
 }
 
 /* --- A queue that is full ----------------------------------------------------------------------------------------- */

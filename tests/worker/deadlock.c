@@ -77,6 +77,44 @@ TEST(one_wait_of_a_circle_fails_and_so_all_of_them_end)
     }
 }
 
+/* --- Knots -------------------------------------------------------------------------------------------------------- */
+
+static int await_any_of_the_others(void *arg, void **value)
+{
+    const struct member *member = arg;
+    struct ring *ring = member->ring;
+    stint_future *others[LONGEST], *any;
+    size_t count = 0;
+    (void)value;
+    for (unsigned i = 0; i < ring->length; i++) {
+        if (i != member->index)
+            others[count++] = await_pointer(&ring->futures[i]);
+    }
+    int error = stint_when_any(others, count, &any);
+    if (error != 0)
+        return error;
+    error = stint_future_wait(any, NULL);
+    atomic_fetch_add(error == EDEADLK ? &ring->deadlocks : &ring->others, error != 0);
+    stint_future_release(any);
+    return error;
+}
+
+/* Each could be ended by each other one. */
+TEST(one_of_several_that_wait_for_any_of_the_others_is_told)
+{
+    for (unsigned length = 3; length <= LONGEST; length++) {
+        stint_pool *pools[] = { make_pool(.workers = LONGEST), make_pool(.workers = LONGEST) };
+        struct ring ring = { .length = length };
+        for (unsigned i = 0; i < length; i++)
+            atomic_store(&ring.futures[i], submit(pools[i % 2], await_any_of_the_others, member_of(&ring, i), NULL));
+        end_ring(&ring);
+        assert_int_equal(atomic_load(&ring.deadlocks), 1);
+        assert_int_equal(atomic_load(&ring.others), 0);
+        assert_int_equal(stint_pool_destroy(pools[0]), 0);
+        assert_int_equal(stint_pool_destroy(pools[1]), 0);
+    }
+}
+
 TEST(a_circle_with_a_time_out_is_none)
 {
     stint_pool *pool = make_pool(.workers = LONGEST);
