@@ -93,11 +93,6 @@ bool sti_heap_renew(struct sti_heap *heap)
     return true;
 }
 
-static bool may_give_up(bool is_nursery)
-{
-    return !is_end_noted() || is_nursery;
-}
-
 bool sti_heap_is_unused(const struct sti_heap *heap)
 {
     return count_pages(heap).now == 0;
@@ -110,18 +105,17 @@ bool sti_heap_adopt(struct sti_heap *heap)
     if (pages.now != 0)
         return false;
     heap->given_up_before = pages.given_up;
-    heap->may_give_up = may_give_up(heap->is_nursery);
-    return sti_process_begin_heap(heap->backend, heap->is_nursery) != NULL;
+    heap->may_give_up = !is_end_noted();
+    return sti_process_begin_heap(heap->backend) != NULL;
 }
 
-static struct sti_heap *make(bool is_nursery)
+static struct sti_heap *make(void)
 {
     struct sti_heap *heap = sti_process_lasting_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
-    heap->is_nursery = is_nursery;
-    heap->may_give_up = may_give_up(is_nursery);
-    heap->backend = sti_process_begin_heap(NULL, is_nursery);
+    heap->may_give_up = !is_end_noted();
+    heap->backend = sti_process_begin_heap(NULL);
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -136,7 +130,7 @@ static struct sti_heap *begin(struct sti_heap *heap)
     heap->next = NULL;
     heap->wiped = false;
     if (__builtin_expect(has_ended, 0)) /* and the thread's part with it, as it was made */
-        sti_process_begin_heap(heap->backend, heap->is_nursery);
+        sti_process_begin_heap(heap->backend);
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
 }
@@ -146,14 +140,8 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     struct sti_heap *heap = thread->warm;
     thread->warm = NULL;
     if (heap == NULL)
-        heap = sti_retired_take(thread, false);
-    return begin(heap != NULL ? heap : make(false));
-}
-
-struct sti_heap *sti_heap_take_for_nursery(struct sti_thread *thread)
-{
-    struct sti_heap *heap = sti_retired_take(thread, true);
-    return begin(heap != NULL ? heap : make(true));
+        heap = sti_retired_take(thread);
+    return begin(heap != NULL ? heap : make());
 }
 
 struct sti_heap *sti_heap_own(const struct sti_scope *scope)
