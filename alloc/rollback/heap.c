@@ -411,6 +411,8 @@ static void give_warm_back(struct sti_thread *thread)
 void sti_heap_give_back(struct sti_thread *thread)
 {
     sti_nursery_give_back(thread);
+    if (thread->libc != NULL && sti_heap_is_empty(thread->libc))
+        sti_libc_heap_retire(thread);
     sti_retired_give_back(thread);
     give_warm_back(thread);
 }
@@ -419,6 +421,7 @@ void sti_heap_end_thread(struct sti_thread *thread)
 {
     sti_quarantine_end_thread(thread);
     sti_nursery_end_thread(thread);
+    sti_libc_heap_retire(thread);
     give_warm_back(thread);
     sti_retired_end_thread(thread);
 }

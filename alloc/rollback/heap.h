@@ -35,6 +35,7 @@ struct sti_heap {
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h */
+    size_t held_before;            /* by blocks in it when it was taken; for libc's alone: kept.h */
     size_t reach;                  /* a pointer further into one is none, and nothing in it could point anywhere; 0: it
                                       is like any other */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */

@@ -154,11 +154,14 @@ static void give_tail_back(const struct sti_backend_area *area, void *unused)
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
-/* Of those that wait for long: a thread with few has them empty soon. */
-static void give_tails_back(const struct sti_heap *heap)
+/* Of those that wait for long: a thread with few has them empty soon. mimalloc itself keeps an empty page of each size
+ * for the heap's next block, which may never come. */
+static void give_rest_back(const struct sti_heap *heap)
 {
     int saved_errno = errno;
-    sti_backend_theap_areas(sti_backend_heap_theap(heap->backend), give_tail_back, NULL);
+    sti_backend_theap *part = sti_backend_heap_theap(heap->backend);
+    sti_backend_theap_collect(part, true);
+    sti_backend_theap_areas(part, give_tail_back, NULL);
     errno = saved_errno;
 }
 
@@ -174,7 +177,7 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
     thread->retired = heap;
     if (++thread->retired_count <= KEPT_EMPTY)
         return;
-    give_tails_back(heap);
+    give_rest_back(heap);
     struct sti_heap *empty = take_retired(thread);
     if (empty != NULL)
         sti_heap_end(empty);
