@@ -14,6 +14,7 @@
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/rollback/checked.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/nursery.h"
@@ -61,7 +62,8 @@ void *sti_allocate_unrefused(size_t alignment, size_t size)
 {
     struct sti_thread *thread = sti_thread_metered;
     thread->used += sti_meter_rounded(size);
-    return make_aligned(thread, alignment > 16 ? alignment : 16, size);
+    void *block = make_aligned(thread, alignment > 16 ? alignment : 16, size);
+    return sti_checked_new(block, size, NULL);
 }
 
 static void *adopt(void *block, size_t size, const void *caller)
@@ -106,6 +108,7 @@ void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *
     void *block = source == STI_SOURCE_TASK   ? make(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_malloc(thread, size)
                                               : sti_backend_malloc(size);
+    block = sti_checked_new(block, size, caller);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
@@ -117,6 +120,7 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
     void *block = source == STI_SOURCE_TASK   ? make_zeroed(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_zalloc(thread, size)
                                               : sti_backend_zalloc(size);
+    block = sti_checked_new(block, size, caller);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
@@ -137,6 +141,7 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
         sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
         block = make_aligned(thread, alignment, size);
     }
+    block = sti_checked_new(block, size, caller);
     return block != NULL ? sti_sampling_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
@@ -147,6 +152,8 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller)
         return sti_process_realloc_in_part(block, size);
     if (block == NULL)
         return sti_allocate(size, caller);
+    if (sti_checked_is_on)
+        sti_checked_expect(block, caller);
     size_t usable = sti_backend_usable_size(block);
     if (size <= usable && size >= usable / 2 && size > 0)
         return block;

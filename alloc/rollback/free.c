@@ -15,6 +15,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
+#include "checked.h"
 #include "kept.h"
 
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
@@ -75,6 +76,8 @@ void sti_free_watched(void *block)
 {
     if (block == NULL)
         return;
+    if (sti_checked_is_on)
+        sti_checked_free(block, __builtin_return_address(0));
     if (sti_kept_may_contain(block))
         sti_kept_forget(block);
     if (sti_wipe_is_due())

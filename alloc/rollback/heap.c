@@ -18,6 +18,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
+#include "checked.h"
 #include "free.h"
 #include "kept.h"
 #include "mapping.h"
@@ -375,6 +376,8 @@ static void name_after(struct sti_heap *list, const char *task)
 static void give_up(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
+        if (sti_checked_is_on)
+            sti_checked_roll_back(heap->theap);
         wipe(heap);
         if (sti_quarantine_put(thread, heap))
             return;
