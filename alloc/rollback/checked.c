@@ -22,10 +22,10 @@
 /* --- The record: for each address what was known of it last. A set of a few entries for each address, of which the
  * least interesting one makes room. --- */
 
-#define SETS ((size_t)1 << 15)
+#define SETS ((size_t)1 << 13)
 #define WAYS 8
-#define DEPTH 12
-#define NAME_SIZE 32
+#define DEPTH 8
+#define NAME_SIZE 24
 
 enum state { UNKNOWN, ROLLED_BACK, FREED, LIVE }; /* the later, the longer it stays */
 
@@ -179,21 +179,26 @@ void *sti_checked_made(void *block, size_t size, const void *caller)
     return block;
 }
 
-static bool roll_back(void *block, uintptr_t page, void *unused)
+void sti_checked_roll_back(const void *block)
 {
+    sti_plain_mutex_lock(&lock);
     struct entry *entry = find((uintptr_t)block);
-    (void)page;
-    (void)unused;
     if (entry != NULL)
         entry->state = ROLLED_BACK;
+    sti_plain_mutex_unlock(&lock);
+}
+
+static bool roll_back(void *block, uintptr_t page, void *unused)
+{
+    (void)page;
+    (void)unused;
+    sti_checked_roll_back(block);
     return true;
 }
 
-void sti_checked_roll_back(sti_backend_theap *theap)
+void sti_checked_roll_back_heap(sti_backend_theap *theap)
 {
-    sti_plain_mutex_lock(&lock);
     sti_backend_theap_blocks(theap, roll_back, NULL);
-    sti_plain_mutex_unlock(&lock);
 }
 
 static const struct sti_backend_process mimalloc_s = STI_BACKEND_PROCESS;

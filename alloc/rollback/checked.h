@@ -30,7 +30,9 @@ void sti_checked_expect(const void *block, const void *caller);
 /* It is about to be freed: the same, and it is no live block any more. */
 void sti_checked_free(const void *block, const void *caller);
 
-/* The live blocks of the heap are about to go, as its task is rolled back. Thread of the heap. */
-void sti_checked_roll_back(sti_backend_theap *theap);
+/* The block is about to go, as its task is rolled back; or all that live in the heap, on its thread. An aligned one is
+ * not found by where mimalloc has it begin: then it is taken to live until its memory is another's. */
+void sti_checked_roll_back(const void *block);
+void sti_checked_roll_back_heap(sti_backend_theap *theap);
 
 #endif

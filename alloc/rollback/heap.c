@@ -296,9 +296,7 @@ static void free_singles(const struct sti_heap *heap)
             munmap(block, heap->singles[i].size);
             continue;
         }
-        if (sti_sampling_may_follow(block))
-            sti_sampling_hooks->end_rolled_back(block);
-        sti_free(block);
+        sti_free_rolled_back(block);
     }
 }
 
@@ -377,7 +375,7 @@ static void give_up(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
         if (sti_checked_is_on)
-            sti_checked_roll_back(heap->theap);
+            sti_checked_roll_back_heap(heap->theap);
         wipe(heap);
         if (sti_quarantine_put(thread, heap))
             return;

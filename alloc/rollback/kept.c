@@ -126,11 +126,9 @@ static void watch(uintptr_t block, size_t size)
 
 static void roll_back_block(const struct sti_heap *heap, void *block)
 {
-    if (sti_sampling_may_follow(block))
-        sti_sampling_hooks->end_rolled_back(block);
     if (heap->wiped)
         sti_wipe_block(block);
-    sti_free(block);
+    sti_free_rolled_back(block);
 }
 
 static void end_block(uintptr_t block, size_t size, bool is_kept, void *heap)
