@@ -4,6 +4,7 @@
  * allocate.h. Any thread. */
 #include "allocate.h"
 
+#include <stdatomic.h>
 #include <stint/alloc.h>
 #include <stint/interrupt.h>
 #include <stint/version.h>
@@ -165,16 +166,27 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller)
     return moved;
 }
 
-/* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */
-static void set_errno(int error, void *unused)
+static atomic_size_t faults;
+
+size_t sti_allocate_faults(void)
+{
+    return atomic_load_explicit(&faults, memory_order_relaxed);
+}
+
+/* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. Whatever
+ * else it reports is a list of free blocks that it has found broken, in the midst of any function. */
+static void hear_error(int error, void *unused)
 {
     (void)unused;
-    errno = error == EOVERFLOW ? ENOMEM : error;
+    if (error == ENOMEM || error == EOVERFLOW)
+        errno = ENOMEM;
+    else
+        atomic_fetch_add_explicit(&faults, 1, memory_order_relaxed);
 }
 
 void sti_allocate_start(void)
 {
-    sti_backend_on_error(set_errno);
+    sti_backend_on_error(hear_error);
 }
 
 void *stint_malloc(size_t size)

@@ -45,9 +45,9 @@ static inline bool sti_kept_may_contain(const void *block)
 void sti_kept_forget(const void *block);
 
 /* --- Heaps for what libc allocates for itself in a scope. Such blocks outlive the scope whatever becomes of it: they
- * hang on handles, which are closed (undo.h), or on tables of libc's. So their heap is never destroyed, and the thread's
- * next scope has it with what was left there, which does not count for that scope. That they have one is for the meter:
- * what libc holds for a task counts for its memory limit. Thread of the scope only. */
+ * hang on handles, which are closed (undo.h), or on tables of libc's. So their heap is never destroyed, and the
+ * thread's next scope has it with what was left there, which does not count for that scope. That they have one is for
+ * the meter: what libc holds for a task counts for its memory limit. Thread of the scope only. */
 
 struct sti_scope;
 

@@ -13,8 +13,8 @@
 #define YOUNG_BLOCKS 256
 #define YOUNG_BYTES ((size_t)32 << 10)
 #define LARGEST_YOUNG STI_BACKEND_SHARED_PAGE
-#define MAX_LOGGED 2048    /* what comes next begins another nursery */
-#define MAX_COMMITTED 4096 /* blocks that were left, or */
+#define MAX_LOGGED 2048                 /* what comes next begins another nursery */
+#define MAX_COMMITTED 4096              /* blocks that were left, or */
 #define MAX_FILLED ((size_t)3 << 20)    /* bytes in them */
 #define MAX_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
 
@@ -23,7 +23,7 @@ struct sti_nursery {
     struct sti_nursery *below; /* what scopes further out have in the log lies there */
     size_t count;              /* in the log */
     size_t committed;          /* blocks that lie there since it was looked at, at most */
-    size_t filled;             /* bytes in all blocks that were made there, and in those that lived when it was looked at */
+    size_t filled;             /* bytes in blocks that were made since, and in half of those that lived then */
     unsigned openers;          /* scopes that are open, whose part of the log begins here */
     void *log[MAX_LOGGED];
 };

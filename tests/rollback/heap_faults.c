@@ -223,8 +223,11 @@ TEST(debug_mode_tells_of_faults_outside_of_tasks)
     }
 }
 
+/* Before 3.7 mimalloc's walks of a circle have no end; the bundled one is mended (subprojects). */
 TEST(no_fault_makes_a_process_spin)
 {
+    if (!BUNDLED && stint_backend_version() < 30700)
+        skip();
     static char told[TOLD_SIZE];
     for (size_t i = 0; i < 2 * FAULTS; i++) {
         int status = run(i / 2, "0", i % 2 == 1, told);
