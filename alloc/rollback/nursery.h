@@ -57,6 +57,10 @@ struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_sc
 /* Is it the heap of one that the thread has in use? */
 bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *backend);
 
+/* Whether young blocks live is not looked at in the end where they hold no more than this: those of a task that has
+ * none above 4 KiB never do. */
+#define STI_NURSERY_LOOKED_AT ((size_t)36 << 10)
+
 /* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);
 
