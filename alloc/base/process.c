@@ -103,11 +103,11 @@ void sti_process_collect(void)
     while (move_on(ASKED, COLLECTING) || !move_on(COLLECTING, AT_REST));
 }
 
-sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap, bool gives_up)
+sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap)
 {
     static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
     sti_plain_mutex_lock(&beginning);
-    heap = sti_backend_heap_begin(heap, gives_up);
+    heap = sti_backend_heap_begin(heap);
     sti_plain_mutex_unlock(&beginning);
     return heap;
 }

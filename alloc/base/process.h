@@ -32,7 +32,7 @@ void sti_process_collect(void);
 
 /* The calling thread's part of a heap, of a new one for NULL: backend.h, which lets one be made at a time. NULL: out of
  * memory. */
-struct mi_heap_s *sti_process_begin_heap(struct mi_heap_s *heap, bool gives_up);
+struct mi_heap_s *sti_process_begin_heap(struct mi_heap_s *heap);
 
 /* --- fork(2). The child has one of the process's threads. Where that was the only one, the child is a whole process:
  * nobody else was in the midst of anything. Otherwise it is part of one: what the other threads held is held for ever,

@@ -16,6 +16,7 @@
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
 #include "global.h"
 #include "shared_budget.h"
@@ -95,7 +96,7 @@ static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
 void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
 {
     thread->allocating = heap != NULL ? heap->theap : NULL;
-    thread->small = heap != NULL ? STI_BACKEND_SMALL : 0;
+    thread->small = heap != NULL && !sti_checked_is_on ? STI_BACKEND_SMALL : 0; /* that way records nothing */
 }
 
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)

@@ -12,6 +12,7 @@
 
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/output.h"
 #include "alloc/rollback/kept.h"
 #include "pools.h"
@@ -303,10 +304,14 @@ static void put_kept(FILE *stream)
                                          "Heaps of stopped tasks of which blocks were kept, as a root led to them." };
     static const struct metric bytes = { "stint_kept_bytes", GAUGE, BYTES,
                                          "In blocks of stopped tasks that were kept and have not been freed." };
+    static const struct metric faults = { "stint_heap_faults", COUNTER, NO_UNIT,
+                                          "Lists of free blocks found broken, as by a block freed twice." };
     put_head(stream, &heaps);
     put_sample(stream, &heaps, none, sti_kept_heaps());
     put_head(stream, &bytes);
     put_sample(stream, &bytes, none, sti_kept_bytes());
+    put_head(stream, &faults);
+    put_sample(stream, &faults, none, sti_allocate_faults());
 }
 
 /* --- All of it. --------------------------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
+#include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
@@ -47,6 +48,7 @@ __attribute__((constructor(101))) static void start(void)
     sti_caller_start();
     sti_lasting_start();
     sti_verdict_ask_environment();
+    sti_checked_start();
 #if STI_OVERRIDES
     sti_override_mapping_start();
 #endif
