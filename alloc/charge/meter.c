@@ -313,22 +313,48 @@ static uint64_t renew_allocation_end(struct sti_scope *scope)
  * charged. The next sample is due before the new end; so the limit that has been stored may stay. */
 static void draw_from_group(struct sti_scope *innermost, struct sti_share *share, uint64_t charge)
 {
-    struct sti_scope *task = innermost;
-    while (task->outer != NULL)
-        task = task->outer;
+    struct sti_scope *task = sti_scope_outermost(innermost);
     uint64_t after = saturating_add(task->thread->used, charge);
     if (after <= task->own_end)
         return;
     bool possible = charge <= LARGEST_CHARGE;
-    if (possible ? !sti_group_draw(share, task, after) : charge > share->group->allocation_limit)
+    if (possible ? !sti_group_draw(share, task, after) : charge > sti_group_allocation_limit(share->group))
         sti_interrupt_trip(task, STINT_REASON_ALLOCATION_LIMIT);
     else
         renew_allocation_end(innermost);
 }
 
+/* Somebody has changed the limits of the task that the thread runs (base/limits.h): go by those of bytes from now on.
+ * All ends and checks are set anew. */
+static __attribute__((noinline, cold)) void take_limits(struct sti_thread *thread, struct sti_scope *task)
+{
+    task->limits_counted = sti_limits_version(task->limits); /* first: what is changed after that is taken again */
+    if (task->request->changed != NULL)
+        return;
+    const stint_budget budget = sti_limits_read(task->limits);
+    if (task->share != NULL)
+        sti_group_take_limits(task->share, task, budget.allocation, budget.memory);
+    else
+        task->own_end = budget.allocation != 0 ? saturating_add(task->begin, budget.allocation) : UINT64_MAX;
+    task->memory_limit = budget.memory;
+    renew_allocation_end(thread->scope);
+    thread->memory_check = 0;
+}
+
+static void publish_usage(const struct sti_scope *task)
+{
+    const struct sti_share *share = task->share;
+    uint64_t allocated = task->thread->used - task->begin;
+    if (share != NULL)
+        allocated += atomic_load_explicit(&share->group->used, memory_order_relaxed) - share->used;
+    uint64_t peak = share != NULL ? atomic_load_explicit(&share->group->peak, memory_order_relaxed) : task->peak;
+    atomic_store_explicit(&task->limits->allocated, allocated, memory_order_relaxed);
+    atomic_store_explicit(&task->limits->peak, peak, memory_order_relaxed);
+}
+
 static bool has_limit_of_time(const struct sti_scope *scope)
 {
-    while (scope != NULL && scope->deadline == UINT64_MAX && scope->cpu.look == UINT64_MAX)
+    while (scope != NULL && sti_scope_deadline(scope) == UINT64_MAX && scope->cpu.look == UINT64_MAX)
         scope = scope->outer;
     return scope != NULL;
 }
@@ -398,6 +424,7 @@ struct asked {
     uint64_t charge;
     size_t size;
     uint64_t after; /* the thread's used, when it is charged */
+    struct sti_scope *task;
     struct sti_share *share;
     uint64_t samples;       /* of the running profile that fall in it, */
     bool is_drawn;          /* and have been drawn */
@@ -411,8 +438,11 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
     asked->after = saturating_add(thread->used, asked->charge);
     asked->possible = asked->charge <= LARGEST_CHARGE;
     asked->is_kept = sti_meter_is_kept_block(thread, caller);
-    asked->share = sti_group_member(thread->scope);
+    asked->task = sti_scope_outermost(thread->scope);
+    asked->share = asked->task->share;
     thread->scope->samples++;
+    if (sti_scope_new_limits(asked->task, asked->task->limits_counted) != 0)
+        take_limits(thread, asked->task);
     if (asked->share != NULL && (sti_group_must_measure(asked->share, asked->after) || asked->charge > LARGE))
         thread->memory_check = 0;
     if (!sti_sampling_is_joined(&thread->sampling))
@@ -495,6 +525,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     collect(thread, &asked, caller);
     look_at_budgets(thread, &asked);
     look_at_flags(thread, &asked);
+    if (asked.task->limits != NULL)
+        publish_usage(asked.task);
     bool allowed = decide(thread, &asked, caller);
     if (asked.is_drawn && !allowed)
         sti_sampling_hooks->draw_again(thread);

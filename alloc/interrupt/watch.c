@@ -3,6 +3,7 @@
  * The watch: the thread that looks after deadlines, and the limits that are measured by clocks; see watch.h. */
 #include "watch.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -123,7 +124,7 @@ static struct sti_scope *innermost_scope(void)
 static void set_processor_time_back(void)
 {
     for (struct sti_scope *scope = innermost_scope(); scope != NULL; scope = scope->below) {
-        if (scope->cpu.limit != 0)
+        if (sti_scope_cpu_limit(scope) != 0)
             atomic_fetch_sub_explicit(&scope->cpu.begin, processor_time_at_fork, memory_order_relaxed);
     }
 }
@@ -273,7 +274,7 @@ void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *
         thread->hides_deadlines = scope->outer == NULL && scope->below != NULL;
         if (scope->tripped != STINT_REASON_NONE)
             continue;
-        due = scope->deadline < due ? scope->deadline : due;
+        due = sti_scope_deadline(scope) < due ? sti_scope_deadline(scope) : due;
         due = scope->cpu.look < due ? scope->cpu.look : due;
     }
     atomic_store_explicit(&thread->next_deadline, due, memory_order_seq_cst);
@@ -310,16 +311,16 @@ static uint64_t later(uint64_t now, uint64_t left)
 static bool is_measured_below(const struct sti_scope *scope)
 {
     const struct sti_scope *below = scope->outer == NULL ? scope->below : NULL;
-    while (below != NULL && below->cpu.limit == 0 && below->outer != NULL)
+    while (below != NULL && sti_scope_cpu_limit(below) == 0 && below->outer != NULL)
         below = below->below;
-    return below != NULL && below->cpu.limit != 0;
+    return below != NULL && sti_scope_cpu_limit(below) != 0;
 }
 
 void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
 {
     if (limit == 0 && is_measured_below(scope))
         limit = UINT64_MAX;
-    scope->cpu.limit = limit;
+    atomic_store_explicit(&scope->cpu.limit, limit, memory_order_relaxed);
     scope->cpu.look = limit != 0 ? later(now, limit) : UINT64_MAX;
     if (limit != 0)
         atomic_store_explicit(&scope->cpu.begin, sti_clock_read(CLOCK_THREAD_CPUTIME_ID), memory_order_relaxed);
@@ -334,12 +335,12 @@ static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
 
 uint64_t sti_cpu_end(struct sti_scope *scope)
 {
-    if (scope->cpu.limit == 0)
+    if (sti_scope_cpu_limit(scope) == 0)
         return 0;
     uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
     /* The thread's own, of which the watch reads a whole value. */
     for (struct sti_scope *below = scope->outer == NULL ? scope->below : NULL; below != NULL; below = below->below) {
-        if (below->cpu.limit != 0)
+        if (sti_scope_cpu_limit(below) != 0)
             atomic_fetch_add_explicit(&below->cpu.begin, used, memory_order_relaxed);
     }
     return used;
@@ -355,16 +356,72 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
     if (now < scope->cpu.look)
         return false;
     uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
-    if (used >= scope->cpu.limit)
+    if (scope->limits != NULL)
+        atomic_store_explicit(&scope->limits->cpu_used, used, memory_order_relaxed);
+    if (used >= sti_scope_cpu_limit(scope))
         return true;
-    scope->cpu.look = later(now, scope->cpu.limit - used);
+    scope->cpu.look = later(now, sti_scope_cpu_limit(scope) - used);
     return false;
+}
+
+/* What was measured stays so. */
+static uint64_t cpu_limit_of(uint64_t limit)
+{
+    return limit != 0 ? limit : UINT64_MAX;
 }
 
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
 {
-    if (scope->cpu.limit == 0 || scope->cpu.limit == UINT64_MAX)
+    uint64_t limit = sti_scope_cpu_limit(scope);
+    if (limit == 0)
+        return UINT64_MAX;
+    if (sti_scope_new_limits(scope, 0) != 0)
+        limit = cpu_limit_of(sti_limits_read(scope->limits).cpu_ns);
+    if (limit == UINT64_MAX)
         return UINT64_MAX;
     uint64_t used = used_by(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
-    return used >= scope->cpu.limit ? now : later(now, scope->cpu.limit - used);
+    return used >= limit ? now : later(now, limit - used);
+}
+
+/* --- Limits that are changed while the task runs: base/limits.h. --- */
+
+static void take_cpu_limit(struct sti_scope *scope, uint64_t limit)
+{
+    if (sti_scope_cpu_limit(scope) == 0) {
+        sti_cpu_begin(scope, limit, sti_clock_now());
+    } else {
+        atomic_store_explicit(&scope->cpu.limit, cpu_limit_of(limit), memory_order_relaxed);
+        scope->cpu.look = limit != 0 && limit != UINT64_MAX ? 0 : UINT64_MAX;
+    }
+}
+
+/* Where its thread would go by them already. */
+uint64_t sti_deadline_watch(const struct sti_scope *scope)
+{
+    if (sti_scope_new_limits(scope, 0) == 0)
+        return sti_scope_deadline(scope);
+    const stint_budget budget = sti_limits_read(scope->limits);
+    uint64_t start = atomic_load_explicit(&scope->limits->start, memory_order_relaxed); /* not a subtask's */
+    return sti_limits_deadline(&budget, scope->request->submitted_ns, start);
+}
+
+void sti_deadline_take_limits(struct sti_scope *scope, const struct sti_scope *innermost)
+{
+    scope->limits_timed = sti_limits_version(scope->limits); /* first: what is changed after that is taken again */
+    atomic_store_explicit(&scope->deadline, sti_deadline_watch(scope), memory_order_relaxed);
+    if (scope->request->changed == NULL)
+        take_cpu_limit(scope, sti_limits_read(scope->limits).cpu_ns);
+    sti_next_deadline_renew(innermost->thread, innermost);
+}
+
+int sti_limits_change(struct sti_limits *limits, const stint_budget *budget)
+{
+    static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+    have_watch();
+    sti_plain_mutex_lock(&changing);
+    bool is_in_time = sti_limits_store(limits, budget);
+    sti_plain_mutex_unlock(&changing);
+    sti_thread_request_samples();
+    sti_watch_wake();
+    return is_in_time ? 0 : EALREADY;
 }

@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stint/wall.h>
 
+#include "alloc/base/limits.h"
 #include "config.h"
 #include "crash.h"
 
@@ -35,6 +36,7 @@ enum sti_wall_task_state { STI_WALL_IDLE, STI_WALL_OFFERED, STI_WALL_PICKED, STI
 
 struct sti_wall_area {
     _Atomic uint32_t state;
+    struct sti_limits limits; /* of bytes: the program changes them, and reads what the child says it has used */
     struct sti_crash_record crash;
 };
 

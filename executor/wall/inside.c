@@ -24,6 +24,7 @@
 #include "alloc/charge/account.h"
 #include "alloc/charge/meter.h"
 #include "alloc/report/report.h"
+#include "alloc/scope/run.h"
 #include "crash.h"
 #include "sandbox.h"
 
@@ -205,9 +206,9 @@ static int run_in_scope(const struct sti_wall_task *task, struct call *call, sti
     };
     if (task->has_account && options.account == NULL)
         return ENOMEM;
-    if (task->report != STINT_REPORT_NONE)
-        return stint_run_reported(call_function, call, &options, outcome, report);
-    return stint_run(call_function, call, &options, outcome);
+    struct sti_limits *limits = own.area != NULL ? &own.area->limits : NULL; /* the template has no area */
+    return sti_run_taken(call_function, call, &options, outcome, task->report != STINT_REPORT_NONE ? report : NULL,
+                         limits);
 }
 
 static void run_task(const struct sti_wall_task *task, stint_reply *reply)
