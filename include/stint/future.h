@@ -136,7 +136,7 @@ STINT_API void stint_future_cancel(stint_future *future);
  *
  * 0: the task goes by them from its next sample point on; one that is passing a limit or ending at this moment may end
  * as it would have. EALREADY: it has been stopped already, for whatever reason, or has resolved. EINVAL: an argument is
- * NULL, or it is a compound future. Any thread, in tasks too, also for the task that calls. */
+ * NULL, or it is a compound future or a series (delayed.h). Any thread, in tasks too, also for the task that calls. */
 STINT_API int stint_future_set_budget(stint_future *future, const stint_budget *budget);
 
 /* What the task has used so far, into *usage: allocated, peak and cpu_ns (where it is limited) as they were at its last
