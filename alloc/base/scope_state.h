@@ -50,6 +50,14 @@ struct sti_cpu {
     uint64_t look;          /* by sti_clock_now: before that the limit cannot be reached; UINT64_MAX: never */
 };
 
+/* Where its warnings are due, UINT64_MAX: nowhere (interrupt/warning.h). */
+struct sti_marks {
+    uint64_t allocated_end; /* a value of the thread's used */
+    uint64_t held;          /* bytes */
+    uint64_t cpu;           /* nanoseconds */
+    _Atomic uint64_t time;  /* by sti_clock_now. Relaxed: nothing is published through it */
+};
+
 #define STI_HOLD_REMEMBERED 12
 
 /* What its code holds: interrupt/hold.h. */
@@ -161,6 +169,8 @@ struct sti_scope {
     struct sti_limits *limits; /* that it goes by; NULL: nobody may change them */
     uint64_t limits_counted;   /* which version of them it goes by, of bytes; */
     uint64_t limits_timed;     /* and of time; */
+    unsigned warn;             /* options.warn; 0: the next one means nothing */
+    struct sti_marks marks;
     uint64_t limits_told;      /* and of what the watch has told: hook.c */
     const stint_token *token;
     const stint_token *stop;
@@ -215,6 +225,12 @@ struct sti_scope {
 static inline uint64_t sti_scope_deadline(const struct sti_scope *scope)
 {
     return atomic_load_explicit(&scope->deadline, memory_order_relaxed);
+}
+
+/* UINT64_MAX: there is none. */
+static inline uint64_t sti_scope_time_mark(const struct sti_scope *scope)
+{
+    return scope->warn != 0 ? atomic_load_explicit(&scope->marks.time, memory_order_relaxed) : UINT64_MAX;
 }
 
 static inline uint64_t sti_scope_cpu_limit(const struct sti_scope *scope)

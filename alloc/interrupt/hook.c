@@ -18,6 +18,7 @@
 #include "left_frames.h"
 #include "signals.h"
 #include "token.h"
+#include "warning.h"
 #include "watch.h"
 
 /* --- Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its
@@ -33,6 +34,9 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
         uint64_t deadline = sti_deadline_watch(scope);
         if (deadline < earliest)
             earliest = deadline;
+        uint64_t mark = sti_scope_time_mark(scope);
+        if (mark < earliest)
+            earliest = mark;
         uint64_t spent = sti_cpu_watch(scope, now);
         if (spent < earliest)
             earliest = spent;
@@ -109,6 +113,8 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
 {
     struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
     tell_change(scope);
+    if (scope->warn != 0)
+        sti_warning_look_at_time(scope, now);
     if (!is_flagged(scope, now))
         return earliest_limit(scope, now);
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);

@@ -32,6 +32,7 @@
 #include "stack.h"
 #include "token.h"
 #include "unwind.h"
+#include "warning.h"
 #include "watch.h"
 
 /* --- Interrupts and masks. Thread of the scope only.
@@ -83,6 +84,8 @@ bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
 
 static void look_at_time(struct sti_scope *scope, const struct sti_scope *innermost, uint64_t now)
 {
+    if (scope->warn != 0)
+        sti_warning_look_at_time(scope, now);
     if (now >= sti_scope_deadline(scope))
         sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
     else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))

@@ -17,6 +17,7 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
+#include "warning.h"
 
 /* --- The watch thread; the protocol is in watch.h. --- */
 
@@ -235,10 +236,14 @@ void sti_watch_wake(void)
 
 /* --- When a running task has to be looked at. --- */
 
-static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
+static uint64_t look_at_threads(struct sti_watch *watch, uint64_t now)
 {
-    (void)unused;
     uint64_t next = STI_WATCH_NEVER;
+    struct sti_waiting_warning waiting;
+    if (sti_warning_take(&waiting)) {
+        sti_watch_call(watch, sti_warning_tell, &waiting);
+        return STI_WATCH_AGAIN;
+    }
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         uint64_t due = atomic_load_explicit(&thread->next_deadline, memory_order_seq_cst);
         if (due == STI_DEADLINE_HAS_COME)
@@ -256,14 +261,16 @@ static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
 static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
 
 /* Where no thread can be started, such tasks are stopped late, as they are without this. */
-static void have_watch(void)
+int sti_watch_have(void)
 {
     bool expected = false;
     if (atomic_load_explicit(&watched, memory_order_relaxed) ||
         !atomic_compare_exchange_strong_explicit(&watched, &expected, true, memory_order_relaxed, memory_order_relaxed))
-        return;
-    if (sti_watch_begin(&watch, 0) != 0)
+        return 0;
+    int error = sti_watch_begin(&watch, 0);
+    if (error != 0)
         atomic_store_explicit(&watched, false, memory_order_relaxed);
+    return error;
 }
 
 void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *scope)
@@ -276,6 +283,8 @@ void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *
             continue;
         due = sti_scope_deadline(scope) < due ? sti_scope_deadline(scope) : due;
         due = scope->cpu.look < due ? scope->cpu.look : due;
+        uint64_t mark = sti_scope_time_mark(scope);
+        due = mark < due ? mark : due;
     }
     atomic_store_explicit(&thread->next_deadline, due, memory_order_seq_cst);
     if (due != STI_DEADLINE_NEVER)
@@ -284,7 +293,7 @@ void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *
 
 void sti_next_deadline_begin(struct sti_thread *thread, const struct sti_scope *scope)
 {
-    have_watch();
+    sti_watch_have();
     sti_next_deadline_renew(thread, scope);
 }
 
@@ -360,7 +369,12 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
         atomic_store_explicit(&scope->limits->cpu_used, used, memory_order_relaxed);
     if (used >= sti_scope_cpu_limit(scope))
         return true;
-    scope->cpu.look = later(now, sti_scope_cpu_limit(scope) - used);
+    uint64_t next = sti_scope_cpu_limit(scope);
+    if (scope->warn != 0) {
+        sti_warning_look_at_cpu(scope, used);
+        next = scope->marks.cpu < next ? scope->marks.cpu : next;
+    }
+    scope->cpu.look = later(now, next - used);
     return false;
 }
 
@@ -411,13 +425,17 @@ void sti_deadline_take_limits(struct sti_scope *scope, const struct sti_scope *i
     atomic_store_explicit(&scope->deadline, sti_deadline_watch(scope), memory_order_relaxed);
     if (scope->request->changed == NULL)
         take_cpu_limit(scope, sti_limits_read(scope->limits).cpu_ns);
+    if (scope->warn != 0) {
+        const stint_budget budget = sti_limits_read(scope->limits);
+        sti_warning_mark_time(scope, &budget);
+    }
     sti_next_deadline_renew(innermost->thread, innermost);
 }
 
 int sti_limits_change(struct sti_limits *limits, const stint_budget *budget)
 {
     static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
-    have_watch();
+    sti_watch_have();
     sti_plain_mutex_lock(&changing);
     bool is_in_time = sti_limits_store(limits, budget);
     sti_plain_mutex_unlock(&changing);

@@ -107,6 +107,9 @@ uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);
 
 /* --- Limits that are changed while the task runs: base/limits.h. --- */
 
+/* Have its thread for running tasks and warnings, at least. 0 or an errno value. Any thread, not in signal handlers. */
+int sti_watch_have(void);
+
 /* For the watch: the deadline that the scope has now. */
 uint64_t sti_deadline_watch(const struct sti_scope *scope);
 

@@ -26,6 +26,7 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
@@ -46,7 +47,7 @@ int sti_options_look(const stint_options *options)
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
         (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
-        !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
+        options->warn > 100 || !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
@@ -94,6 +95,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->limits_counted = 0;
     scope->limits_timed = 0;
     scope->limits_told = 0;
+    scope->warn = 0;
     atomic_init(&scope->cpu.limit, 0);
     scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
@@ -164,6 +166,14 @@ static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
         scope->charged = charged;
 }
 
+static __attribute__((noinline)) void begin_warnings(struct sti_scope *scope, const stint_options *options)
+{
+    scope->warn = options->warn;
+    scope->begin = scope->thread->used;
+    sti_warning_mark_time(scope, &options->budget);
+    sti_warning_mark_bytes(scope, &options->budget);
+}
+
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
@@ -182,6 +192,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if ((options->budget.wall_ns | options->budget.run_ns) != 0)
         atomic_init(&scope->deadline, sti_limits_deadline(&options->budget, submitted, start));
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
+    if (__builtin_expect(options->warn != 0, 0))
+        begin_warnings(scope, options);
 
     if (scope->account != NULL && !request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;

@@ -26,6 +26,7 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/report/report.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
@@ -76,6 +77,8 @@ struct sti_walled {
     uint64_t drawn[2]; /* of the account, as STI_WALL_ALLOCATED and so on number it */
     uint64_t clock_begin;
     bool has_clock; /* and that is set */
+    unsigned warned; /* of its limits of bytes: a bit each */
+    uint64_t cpu_mark; /* where its warning of processor time is due; UINT64_MAX: nowhere */
     uint64_t passed_on; /* the version of its limits that the child has been told of */
     bool answered;
     struct sti_wall_done done;
@@ -133,6 +136,7 @@ static void write_task(const struct sti_walled *walled, struct sti_wall_message 
     task->measures_cpu = options->budget.cpu_ns != 0;
     task->wipe = options->wipe;
     task->discard = options->discard;
+    task->warn = options->warn;
     task->has_account = options->account != NULL;
     task->fd_count = walled->fd_count;
     memcpy(task->granted, walled->drawn, sizeof task->granted);
@@ -277,6 +281,14 @@ enum end {
     REFUSED,     /* by the system, with errno: there can be no child now */
 };
 
+static void warn(const struct sti_walled *walled, stint_reason reason, uint64_t used, uint64_t limit)
+{
+    const stint_warning warning = {
+        .reason = reason, .name = walled->task.options.name, .used = used, .limit = limit
+    };
+    sti_warning_post(&warning);
+}
+
 static bool is_cpu_limit(uint64_t limit)
 {
     return limit != 0 && limit != UINT64_MAX;
@@ -311,6 +323,11 @@ static uint64_t until_cpu_look(struct sti_walled *walled)
     atomic_store_explicit(&walled->task.limits.cpu_used, walled->done.usage.cpu_ns, memory_order_relaxed);
     if (walled->done.usage.cpu_ns >= limit)
         return 0;
+    if (walled->done.usage.cpu_ns > walled->cpu_mark) {
+        walled->cpu_mark = UINT64_MAX;
+        warn(walled, STINT_REASON_CPU, walled->done.usage.cpu_ns, limit);
+    }
+    limit = walled->cpu_mark < limit ? walled->cpu_mark : limit;
     return (limit - walled->done.usage.cpu_ns) / (walled->wall->config.processes + UINT64_C(1)) + CPU_LOOK_NS;
 }
 
@@ -356,6 +373,21 @@ static enum end end_of_silent(const struct sti_walled *walled)
     return sti_wall_child_has_ended(walled->driver->child) ? end_of_dead(walled) : LIED;
 }
 
+/* One of each limit, and of each change of the limits. */
+static bool take_warning(struct sti_walled *walled, const struct sti_wall_message *message)
+{
+    const stint_budget budget = sti_task_budget(&walled->task);
+    bool is_memory = message->warning.reason == STINT_REASON_MEMORY_LIMIT;
+    unsigned bit = is_memory ? 2 : 1;
+    if ((!is_memory && message->warning.reason != STINT_REASON_ALLOCATION_LIMIT) || walled->task.options.warn == 0 ||
+        message->warning.used > POSSIBLE)
+        return false;
+    if ((walled->warned & bit) == 0)
+        warn(walled, message->warning.reason, message->warning.used, is_memory ? budget.memory : budget.allocation);
+    walled->warned |= bit;
+    return true;
+}
+
 /* 0: this is its end. EINTR: there may be more to hear. EAGAIN: there is not. */
 static int listen_to_child(struct sti_walled *walled, enum end *end)
 {
@@ -369,6 +401,8 @@ static int listen_to_child(struct sti_walled *walled, enum end *end)
         *end = error == 0 ? ANSWERED : error == ENOMEM ? NO_ROOM : LIED;
     } else if (error == 0 && message.kind == STI_WALL_DRAW) {
         return answer_draw(walled, &message) == 0 ? EINTR : (*end = LIED, 0);
+    } else if (error == 0 && message.kind == STI_WALL_WARNING) {
+        return take_warning(walled, &message) ? EINTR : (*end = LIED, 0);
     } else if (error == EAGAIN) {
         return EAGAIN;
     } else {
@@ -394,6 +428,14 @@ static bool is_interrupted(struct sti_walled *walled)
     return sti_waking_is_due();
 }
 
+static void begin_warnings(struct sti_walled *walled)
+{
+    unsigned percent = walled->task.options.warn;
+    walled->warned = 0;
+    walled->cpu_mark =
+        percent != 0 ? sti_warning_part(sti_task_budget(&walled->task).cpu_ns, percent) : UINT64_MAX;
+}
+
 static void copy_usage(_Atomic uint64_t *ours, const _Atomic uint64_t *childs)
 {
     uint64_t used = atomic_load_explicit(childs, memory_order_relaxed);
@@ -408,6 +450,7 @@ static void pass_on(struct sti_walled *walled)
     uint64_t version = sti_limits_version(limits);
     if (version != walled->passed_on) {
         const stint_budget budget = sti_limits_read(limits);
+        begin_warnings(walled);
         sti_limits_store(childs, &(const stint_budget){ .allocation = budget.allocation, .memory = budget.memory });
         if (is_cpu_limit(budget.cpu_ns) && !walled->has_clock)
             begin_clock(walled, sti_wall_child_clock(walled->driver->child));
@@ -468,6 +511,7 @@ static int offer(struct sti_walled *walled)
         memcpy(input_of(child), walled->input, walled->input_size);
     sti_limits_init(&child->area->limits);
     walled->passed_on = 0;
+    begin_warnings(walled);
     walled->has_clock = false;
     if (has_cpu_limit(walled))
         begin_clock(walled, child->tasks != 0 ? sti_wall_child_clock(child) : 0);
@@ -794,6 +838,7 @@ static int run_in_scope(struct sti_walled *walled)
         .name = given->name,
         .context = given->context,
         .flags = given->flags & ~STI_OPTIONS_HOOKED,
+        .warn = given->warn,
     };
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     const struct sti_scope_request request = {

@@ -65,6 +65,12 @@ static int poll_until_open(void *arg, void **value)
     return 0;
 }
 
+#ifdef __SANITIZE_THREAD__
+#define LOOPS false /* ThreadSanitizer holds signals back until the thread makes a system call */
+#else
+#define LOOPS true
+#endif
+
 static int loop_until_open(void *arg, void **value)
 {
     struct gate *gate = arg;
@@ -187,6 +193,8 @@ TEST(a_running_task_is_stopped_at_an_earlier_deadline)
     struct gate never = { 0 };
     stint_future *held = submit(pool, gate_hold, &never, NULL);
     for (unsigned i = 0; i < 6; i++) {
+        if (!LOOPS && i / 2 == 1)
+            continue;
         struct gate gate = { 0 };
         stint_budget before = { .wall_ns = i % 2 == 0 ? 0 : 60000 * MS };
         stint_future *future = i < 2   ? begin(pool, poll_until_open, &gate, before, false)
@@ -205,7 +213,7 @@ TEST(a_running_task_is_stopped_at_an_earlier_deadline)
 TEST(a_running_task_goes_by_its_new_limit_of_processor_time)
 {
     stint_pool *pool = make_pool(.workers = 1);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; LOOPS && i < 2; i++) {
         struct gate gate = { 0 };
         stint_budget before = { .cpu_ns = i == 0 ? 0 : 60000 * MS };
         stint_future *future = begin(pool, loop_until_open, &gate, before, true);
