@@ -225,6 +225,7 @@ def main():
             check_row(browser, LONG.format(1))
             check_keyboard(browser, servers[0])
             check_mouse(browser, servers[0])
+            check_extended(browser, servers[0])
             check_plot(browser)
             check_stopped(browser)
             check_looks(browser)
