@@ -171,7 +171,7 @@ struct sti_scope {
     uint64_t limits_timed;     /* and of time; */
     unsigned warn;             /* options.warn; 0: the next one means nothing */
     struct sti_marks marks;
-    uint64_t limits_told;      /* and of what the watch has told: hook.c */
+    uint64_t limits_told; /* and of what the watch has told: hook.c */
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;

@@ -154,8 +154,8 @@ static void warn_if_near(size_t held, size_t limit)
     if (percent == 0 || held < mark - mark / 8)
         atomic_store_explicit(&warned, false, memory_order_relaxed);
     else if (held > mark && !atomic_exchange_explicit(&warned, true, memory_order_relaxed))
-        sti_warning_post(&(const stint_warning){
-            .reason = STINT_REASON_GLOBAL_MEMORY_LIMIT, .used = held, .limit = limit });
+        sti_warning_post(
+            &(const stint_warning){ .reason = STINT_REASON_GLOBAL_MEMORY_LIMIT, .used = held, .limit = limit });
 }
 
 /* No thread is cancelled in the midst of a malloc. */

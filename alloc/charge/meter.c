@@ -206,7 +206,8 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     scope->peak = max(scope->peak, all->possible && !passes ? held + all->wanted : held);
     sti_reporting_measured(scope, held);
     if (scope->warn != 0)
-        sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share) : held + (all->possible ? all->wanted : 0));
+        sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share)
+                                                             : held + (all->possible ? all->wanted : 0));
     uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
     if (scope->memory_limit != 0)
         until_check = min(until_check, until_limit_check(scope, held));

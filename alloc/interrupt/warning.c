@@ -12,9 +12,9 @@
 #include "boundary.h"
 #include "watch.h"
 
-/* --- From who finds one to who tells it. A place is FREE, taken (FILLING) by a compare-and-swap, filled, and FULL
- * (release); the watch, which is one thread, finds it FULL (acquire), copies it, and leaves it FREE (release). Whoever
- * posts waits for nobody: so it may do so in the midst of a malloc, and in a signal handler. */
+/* --- From the thread that finds one to the watch. A place is FREE, taken (FILLING) by a compare-and-swap, filled, and
+ * FULL (release); the watch, which is one thread, finds it FULL (acquire), copies it, and leaves it FREE (release).
+ * Whoever posts waits for nobody: so it may do so in the midst of a malloc, and in a signal handler. */
 
 enum { FREE, FILLING, FULL };
 #define PLACES 16

@@ -46,8 +46,8 @@ int sti_options_look(const stint_options *options)
 {
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
-        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
-        options->warn > 100 || !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
+        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP || options->warn > 100 ||
+        !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
@@ -251,8 +251,8 @@ static inline void look_first(const struct sti_thread *thread, struct sti_scope 
 {
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
     if (scope->outer != NULL || (sti_scope_deadline(scope) & scope->cpu.look) != UINT64_MAX ||
-        sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) ||
-        sti_token_is_set(scope->token) || atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+        sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
+        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
         sti_interrupt_look(scope, scope->start);
     else
         scope->looked = looked;

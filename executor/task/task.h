@@ -108,7 +108,7 @@ struct stint_future {
         struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
         struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
     };
-    stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    stint_token token;        /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     struct sti_limits limits; /* as they are now; stint_future_set_budget changes them */
     stint_outcome outcome;
 };

@@ -76,9 +76,9 @@ struct sti_walled {
     struct sti_scope *scope;
     uint64_t drawn[2]; /* of the account, as STI_WALL_ALLOCATED and so on number it */
     uint64_t clock_begin;
-    bool has_clock; /* and that is set */
-    unsigned warned; /* of its limits of bytes: a bit each */
-    uint64_t cpu_mark; /* where its warning of processor time is due; UINT64_MAX: nowhere */
+    bool has_clock;     /* and that is set */
+    unsigned warned;    /* of its limits of bytes: a bit each */
+    uint64_t cpu_mark;  /* where its warning of processor time is due; UINT64_MAX: nowhere */
     uint64_t passed_on; /* the version of its limits that the child has been told of */
     bool answered;
     struct sti_wall_done done;
@@ -283,9 +283,7 @@ enum end {
 
 static void warn(const struct sti_walled *walled, stint_reason reason, uint64_t used, uint64_t limit)
 {
-    const stint_warning warning = {
-        .reason = reason, .name = walled->task.options.name, .used = used, .limit = limit
-    };
+    const stint_warning warning = { .reason = reason, .name = walled->task.options.name, .used = used, .limit = limit };
     sti_warning_post(&warning);
 }
 
@@ -432,8 +430,7 @@ static void begin_warnings(struct sti_walled *walled)
 {
     unsigned percent = walled->task.options.warn;
     walled->warned = 0;
-    walled->cpu_mark =
-        percent != 0 ? sti_warning_part(sti_task_budget(&walled->task).cpu_ns, percent) : UINT64_MAX;
+    walled->cpu_mark = percent != 0 ? sti_warning_part(sti_task_budget(&walled->task).cpu_ns, percent) : UINT64_MAX;
 }
 
 static void copy_usage(_Atomic uint64_t *ours, const _Atomic uint64_t *childs)

@@ -65,8 +65,8 @@ typedef struct stint_account_usage {
 /* Make an account below parent (NULL: none) with these limits (NULL: none; copied). The caller owns one reference; the
  * account keeps its parent alive.
  *
- * 0; EINVAL: account is NULL, the weight above 10000, warn above 100, or limits without their size; E2BIG: they set one that this
- * library is too old to know; ENOMEM. Any thread. */
+ * 0; EINVAL: account is NULL, the weight above 10000, warn above 100, or limits without their size; E2BIG: they set one
+ * that this library is too old to know; ENOMEM. Any thread. */
 STINT_API int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account);
 
 /* Replace all limits of an account; its name stays (limits->name is not read). They apply from now on. What is in use

@@ -90,7 +90,7 @@ typedef struct stint_warning {
     uint64_t used;       /* bytes; DEADLINE: nanoseconds since its submission; CPU: of processor time */
     uint64_t limit;      /* in the same unit */
     bool memory;         /* ACCOUNT: its limit on memory; false: that on allocation */
-} stint_warning; /* later versions may have more at its end */
+} stint_warning;         /* later versions may have more at its end */
 
 /* Is told one warning, which is the library's until it returns. */
 typedef void stint_warning_fn(const stint_warning *warning, void *arg);

@@ -262,7 +262,8 @@ typedef struct stint_outcome {
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.
  * EINVAL: fn or outcome is NULL, or on_interrupt, priority, report or flags is no known
- *   value, or warn is above 100, or sample_rate is not from 0 to 1, or the options have no size, as they were made without STINT_OPTIONS_INIT.
+ *   value, or warn is above 100, or sample_rate is not from 0 to 1, or the options have no size, as they were made
+ *   without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
  * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc

@@ -380,8 +380,7 @@ static void count_report(const stint_overdue_report *report, void *count)
 TEST(a_task_that_is_given_more_time_is_overdue_later)
 {
     atomic_uint told = 0;
-    stint_pool *pool =
-        make_pool(.workers = 1, .overdue_ns = 1 * MS, .on_overdue = count_report, .overdue_arg = &told);
+    stint_pool *pool = make_pool(.workers = 1, .overdue_ns = 1 * MS, .on_overdue = count_report, .overdue_arg = &told);
     struct gate gate = { 0 };
     stint_future *future = begin(pool, gate_hold, &gate, (stint_budget){ .wall_ns = 300 * MS }, false);
     set(future, (stint_budget){ .wall_ns = 60000 * MS });

@@ -86,8 +86,7 @@ TEST(a_walled_task_that_runs_goes_by_its_new_limits_of_bytes)
                   STINT_REASON_ALLOCATION_LIMIT);
     assert_reason(run(allocate_two, (stint_budget){ .memory = MIB + MIB / 2 }, (stint_budget){ .memory = 8 * MIB }),
                   STINT_REASON_NONE);
-    assert_reason(run(allocate_two, (stint_budget){ 0 }, (stint_budget){ .memory = MIB }),
-                  STINT_REASON_MEMORY_LIMIT);
+    assert_reason(run(allocate_two, (stint_budget){ 0 }, (stint_budget){ .memory = MIB }), STINT_REASON_MEMORY_LIMIT);
 }
 
 TEST(a_walled_task_has_the_time_that_it_was_given_later)
