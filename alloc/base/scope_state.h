@@ -17,6 +17,7 @@
 #include <unwind.h>
 
 #include "caller.h"
+#include "limits.h"
 
 struct sti_heap;
 struct sti_mapped;
@@ -49,9 +50,17 @@ struct sti_watch {
 
 /* Of its limit on processor time: interrupt/watch.h. */
 struct sti_cpu {
-    uint64_t limit;         /* 0: not measured */
+    _Atomic uint64_t limit; /* 0: not measured. Written by its thread */
     _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
     uint64_t look;          /* by sti_clock_now: before that the limit cannot be reached; UINT64_MAX: never */
+};
+
+/* Where its warnings are due, UINT64_MAX: nowhere (interrupt/warning.h). */
+struct sti_marks {
+    uint64_t allocated_end; /* a value of the thread's used */
+    uint64_t held;          /* bytes */
+    uint64_t cpu;           /* nanoseconds */
+    _Atomic uint64_t time;  /* by sti_clock_now. Relaxed: nothing is published through it */
 };
 
 #define STI_HOLD_REMEMBERED 12
@@ -104,6 +113,10 @@ struct sti_scope_request {
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
     struct stint_report **report; /* where its report goes, in the place of an older one; NULL: there is none */
+    struct sti_limits *limits;    /* that others may change; NULL: nobody may */
+    void (*changed)(void *arg);   /* not NULL: of the limits only those of wall_ns and run_ns are the scope's, and the
+                                     watch calls this with the function's argument, under its lock, when others have
+                                     changed, or somebody asks what has been used */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */
@@ -157,7 +170,13 @@ struct sti_scope {
     /* The interrupts'. */
     uint64_t start; /* by sti_clock_now; untimed: when it was submitted, or 0 */
     struct sti_cpu cpu;
-    uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
+    _Atomic uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none. Written by its thread */
+    struct sti_limits *limits; /* that it goes by; NULL: nobody may change them */
+    uint64_t limits_counted;   /* which version of them it goes by, of bytes; */
+    uint64_t limits_timed;     /* and of time; */
+    unsigned warn;             /* options.warn; 0: the next one means nothing */
+    struct sti_marks marks;
+    uint64_t limits_told; /* and of what the watch has told: hook.c */
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
@@ -208,9 +227,40 @@ struct sti_scope {
     size_t sweep_at; /* when it will be next */
 };
 
+static inline uint64_t sti_scope_deadline(const struct sti_scope *scope)
+{
+    return atomic_load_explicit(&scope->deadline, memory_order_relaxed);
+}
+
+/* UINT64_MAX: there is none. */
+static inline uint64_t sti_scope_time_mark(const struct sti_scope *scope)
+{
+    return scope->warn != 0 ? atomic_load_explicit(&scope->marks.time, memory_order_relaxed) : UINT64_MAX;
+}
+
+static inline uint64_t sti_scope_cpu_limit(const struct sti_scope *scope)
+{
+    return atomic_load_explicit(&scope->cpu.limit, memory_order_relaxed);
+}
+
+/* The one that charges nothing else. */
+static inline struct sti_scope *sti_scope_outermost(const struct sti_scope *innermost)
+{
+    while (innermost->outer != NULL)
+        innermost = innermost->outer;
+    return (struct sti_scope *)(uintptr_t)innermost;
+}
+
+/* What somebody has made of its limits since it took them; 0: nothing. */
+static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint64_t taken)
+{
+    uint64_t version = scope->limits != NULL ? sti_limits_version(scope->limits) : taken;
+    return __builtin_expect(version != taken, 0) ? version : 0;
+}
+
 static inline bool sti_scope_has_limit_of_time(const struct sti_scope *scope)
 {
-    return scope->deadline != UINT64_MAX || scope->cpu.limit != 0;
+    return sti_scope_deadline(scope) != UINT64_MAX || sti_scope_cpu_limit(scope) != 0;
 }
 
 #endif

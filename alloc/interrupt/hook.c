@@ -19,6 +19,7 @@
 #include "left_frames.h"
 #include "signals.h"
 #include "token.h"
+#include "warning.h"
 #include "watch.h"
 
 /* --- Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its
@@ -31,8 +32,12 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 {
     uint64_t earliest = UINT64_MAX;
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->deadline < earliest)
-            earliest = scope->deadline;
+        uint64_t deadline = sti_deadline_watch(scope);
+        if (deadline < earliest)
+            earliest = deadline;
+        uint64_t mark = sti_scope_time_mark(scope);
+        if (mark < earliest)
+            earliest = mark;
         uint64_t spent = sti_cpu_watch(scope, now);
         if (spent < earliest)
             earliest = spent;
@@ -40,11 +45,12 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
     return earliest;
 }
 
-/* What another thread may read of a scope while it is on the list: what was set when it and those around it opened. */
+/* What another thread may read of a scope while it is on the list: what was set when it and those around it opened, and
+ * limits that are changed. */
 static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || scope->deadline <= now ||
+        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || sti_deadline_watch(scope) <= now ||
             sti_cpu_watch(scope, now) <= now || sti_interrupt_has_tripped_elsewhere(scope) ||
             (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
             return true;
@@ -62,9 +68,30 @@ static stint_hook *take_unfired(struct sti_scope *scope)
     return hook;
 }
 
+/* A task that makes no sample points takes them in its signal's handler. */
+static void tell_change(struct sti_scope *scope)
+{
+    if (scope->limits == NULL)
+        return;
+    bool is_anothers = scope->request->changed != NULL;
+    uint64_t news = sti_limits_version(scope->limits);
+    if (is_anothers)
+        news += atomic_load_explicit(&scope->limits->asked, memory_order_relaxed);
+    if (news == scope->limits_told)
+        return;
+    scope->limits_told = news;
+    if (is_anothers)
+        scope->request->changed(scope->request->arg);
+    else if (scope->preemptible && scope->covered == 0)
+        sti_preempt_send(scope->thread);
+}
+
 static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
 {
     struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
+    tell_change(scope);
+    if (scope->warn != 0)
+        sti_warning_look_at_time(scope, now);
     if (!is_flagged(scope, now))
         return earliest_limit(scope, now);
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);

@@ -32,6 +32,7 @@
 #include "stack.h"
 #include "token.h"
 #include "unwind.h"
+#include "warning.h"
 #include "watch.h"
 
 /* --- Interrupts and masks. Thread of the scope only.
@@ -61,6 +62,8 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
     scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
+    if (scope->limits != NULL)
+        sti_limits_note_stop(scope->limits);
     STI_PROBE2(tripped, scope, scope->tripped);
     if (sti_trace_runs())
         sti_trace_interrupt(STI_TRACE_TRIPPED, (int)scope->tripped);
@@ -81,7 +84,9 @@ bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
 
 static void look_at_time(struct sti_scope *scope, const struct sti_scope *innermost, uint64_t now)
 {
-    if (now >= scope->deadline)
+    if (scope->warn != 0)
+        sti_warning_look_at_time(scope, now);
+    if (now >= sti_scope_deadline(scope))
         sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
     else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))
         sti_interrupt_trip(scope, STINT_REASON_CPU);
@@ -96,6 +101,8 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
+        if (sti_scope_new_limits(scope, scope->limits_timed) != 0)
+            sti_deadline_take_limits(scope, innermost);
         if (sti_interrupt_has_tripped_elsewhere(scope)) {
             scope->tripped = atomic_load_explicit(&scope->shared->tripped, memory_order_seq_cst);
         } else if (sti_token_is_set(scope->stop)) {
@@ -104,7 +111,7 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
         } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
-        } else if (scope->deadline != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
+        } else if (sti_scope_deadline(scope) != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
             if (now == 0)
                 now = sti_next_deadline_clock(innermost->thread);
             look_at_time(scope, innermost, now);

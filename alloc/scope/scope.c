@@ -26,6 +26,7 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
@@ -45,7 +46,7 @@ int sti_options_look(const stint_options *options)
 {
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
-        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
+        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP || options->warn > 100 ||
         !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
     if (options->sample_rate > 0)
@@ -89,8 +90,13 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->libc_left = LIBC_RESERVE;
     scope->samples = 0;
     scope->deferred = 0;
-    scope->deadline = UINT64_MAX;
-    scope->cpu.limit = 0;
+    atomic_init(&scope->deadline, UINT64_MAX);
+    scope->limits = request->limits;
+    scope->limits_counted = 0;
+    scope->limits_timed = 0;
+    scope->limits_told = 0;
+    scope->warn = 0;
+    atomic_init(&scope->cpu.limit, 0);
     scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
     scope->charged = NULL;
@@ -160,17 +166,12 @@ static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
         scope->charged = charged;
 }
 
-static uint64_t time_after(uint64_t begin, uint64_t limit)
+static __attribute__((noinline)) void begin_warnings(struct sti_scope *scope, const stint_options *options)
 {
-    uint64_t end;
-    return limit == 0 || __builtin_add_overflow(begin, limit, &end) ? UINT64_MAX : end;
-}
-
-static uint64_t deadline_of(const stint_budget *budget, uint64_t submitted, uint64_t start)
-{
-    uint64_t whole = time_after(submitted, budget->wall_ns);
-    uint64_t run = time_after(start, budget->run_ns);
-    return run < whole ? run : whole;
+    scope->warn = options->warn;
+    scope->begin = scope->thread->used;
+    sti_warning_mark_time(scope, &options->budget);
+    sti_warning_mark_bytes(scope, &options->budget);
 }
 
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request)
@@ -180,6 +181,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     uint64_t start = scope->untimed ? request->submitted_ns : now_but_not_before(thread, request->submitted_ns);
     uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     scope->start = start;
+    if (scope->limits != NULL)
+        atomic_store_explicit(&scope->limits->start, start, memory_order_relaxed);
     if (!request->detached)
         scope->outer = scope->below;
     if (scope->outer != NULL && scope->outer->wiped)
@@ -187,8 +190,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (scope->outer != NULL && scope->account != NULL)
         charge_once(scope);
     if ((options->budget.wall_ns | options->budget.run_ns) != 0)
-        scope->deadline = deadline_of(&options->budget, submitted, start);
+        atomic_init(&scope->deadline, sti_limits_deadline(&options->budget, submitted, start));
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
+    if (__builtin_expect(options->warn != 0, 0))
+        begin_warnings(scope, options);
 
     if (scope->account != NULL && !request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;
@@ -245,8 +250,9 @@ void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 static inline void look_first(const struct sti_thread *thread, struct sti_scope *scope)
 {
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
-    if (scope->outer != NULL || (scope->deadline & scope->cpu.look) != UINT64_MAX || sti_token_is_set(scope->stop) ||
-        sti_token_is_set(scope->token) || atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+    if (scope->outer != NULL || (sti_scope_deadline(scope) & scope->cpu.look) != UINT64_MAX ||
+        sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
+        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
         sti_interrupt_look(scope, scope->start);
     else
         scope->looked = looked;
@@ -333,7 +339,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t start = scope->start;
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     sti_interrupt_look_again(scope, end);
-    uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
+    uint64_t cpu = sti_scope_cpu_limit(scope) != 0 ? sti_cpu_end(scope) : 0;
     if (scope->share != NULL)
         sti_group_close(scope, cpu);
 

@@ -36,6 +36,13 @@ STINT_API int stint_global_set_memory_limit(size_t bytes);
 /* The present limit in bytes; 0: none. Any thread. */
 STINT_API size_t stint_global_memory_limit(void);
 
+/* Tell the program when the process has more than this percentage of its limit in memory, 1 to 100 (stint_warnings_set
+ * in report.h); 0: do not. Once, and once again after it has had an eighth less than that. It is looked at when the
+ * limit is: while tasks allocate.
+ *
+ * 0; EINVAL: more than 100. Any thread. */
+STINT_API int stint_global_set_warning(unsigned percent);
+
 /* A task has been chosen. */
 typedef struct stint_global_event {
     size_t resident;  /* bytes that the process has in memory */
