@@ -55,6 +55,9 @@ int stint_global_set_memory_limit(size_t bytes)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
+    struct sti_cgroup group;
+    if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP && !sti_cgroup_find(&group, ""))
+        return ENOTSUP;
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
     int error = bytes != 0 ? sti_resident_begin() : 0;

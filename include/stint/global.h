@@ -24,7 +24,8 @@ STINT_BEGIN_DECLS
  * the size when descriptors have run out. A program may close it with others: another one is opened. Where none can be
  * had any more, the most memory that the process has ever had counts as what it has.
  *
- * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read. Any thread. */
+ * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read; ENOTSUP: STINT_MEMORY_LIMIT_OF_CGROUP, and
+ * there is no control group of version 2 (the limit is what it was). Any thread. */
 STINT_API int stint_global_set_memory_limit(size_t bytes);
 
 /* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
