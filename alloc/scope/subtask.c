@@ -206,7 +206,6 @@ static int place(struct sti_scope *scope, struct sti_group *group)
         scope->account = NULL;
         scope->token = NULL;
         scope->stop = NULL;
-        scope->limits = NULL;
         return 0;
     }
     atomic_init(&scope->deadline, group->deadline);
