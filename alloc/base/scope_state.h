@@ -249,6 +249,14 @@ static inline struct sti_limits *sti_scope_limits(const struct sti_scope *scope)
     return scope->outer == NULL ? scope->request->limits : NULL;
 }
 
+/* It opens: by those of the options. */
+static inline void sti_scope_begin_limits(struct sti_scope *scope)
+{
+    scope->limits_counted = 0;
+    scope->limits_timed = 0;
+    scope->limits_told = 0;
+}
+
 /* What somebody has made of its limits since it took them; 0: nothing. */
 static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint64_t taken)
 {

@@ -234,7 +234,7 @@ static int fill_until_told(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    for (unsigned more = 0; more < 80; more += count_told() > 0) {
+    for (unsigned more = 0; more<80; more += count_told()> 0) {
         void *block = stint_malloc(64 * KIB);
         if (block == NULL)
             return ENOMEM;
