@@ -36,7 +36,10 @@ struct sti_limits {
     _Atomic uint64_t wall_ns;
     _Atomic uint64_t cpu_ns;
     _Atomic uint64_t run_ns;
-    _Atomic uint64_t start; /* when its function began, by sti_clock_now; 0: it has not, or nobody knows */
+    void (*changed)(void *arg); /* not NULL: of the limits only wall_ns and run_ns are the scope's, and the watch calls
+                                   this with the argument of its function, under its lock, when they have changed, or
+                                   somebody asks what has been used. Set before others see the task */
+    _Atomic uint64_t start;     /* when its function began, by sti_clock_now; 0: it has not, or nobody knows */
     _Atomic uint64_t allocated;
     _Atomic uint64_t peak;
     _Atomic uint64_t cpu_used;
@@ -47,6 +50,7 @@ struct sti_limits {
 static inline void sti_limits_init(struct sti_limits *limits)
 {
     atomic_init(&limits->version, 0);
+    limits->changed = NULL;
     atomic_init(&limits->start, 0);
     atomic_init(&limits->allocated, 0);
     atomic_init(&limits->peak, 0);

@@ -114,9 +114,6 @@ struct sti_scope_request {
     struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
     struct stint_report **report; /* where its report goes, in the place of an older one; NULL: there is none */
     struct sti_limits *limits;    /* that others may change; NULL: nobody may */
-    void (*changed)(void *arg);   /* not NULL: of the limits only those of wall_ns and run_ns are the scope's, and the
-                                     watch calls this with the function's argument, under its lock, when others have
-                                     changed, or somebody asks what has been used */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */
@@ -171,12 +168,11 @@ struct sti_scope {
     uint64_t start; /* by sti_clock_now; untimed: when it was submitted, or 0 */
     struct sti_cpu cpu;
     _Atomic uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none. Written by its thread */
-    struct sti_limits *limits; /* that it goes by; NULL: nobody may change them */
-    uint64_t limits_counted;   /* which version of them it goes by, of bytes; */
-    uint64_t limits_timed;     /* and of time; */
-    unsigned warn;             /* options.warn; 0: the next one means nothing */
-    struct sti_marks marks;
-    uint64_t limits_told; /* and of what the watch has told: hook.c */
+    struct sti_marks marks;    /* where warn is not 0 */
+    uint64_t limits_counted;   /* this and the next two where others may change its limits (sti_scope_limits): which
+                                  version it goes by, of bytes; */
+    uint64_t limits_timed;     /* of time; */
+    uint64_t limits_told;      /* and of what the watch has told: hook.c */
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
@@ -193,6 +189,7 @@ struct sti_scope {
     unsigned masks;
     unsigned regions;            /* of blocking */
     uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */
+    unsigned warn;               /* options.warn */
     unsigned keeps;              /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
@@ -251,10 +248,25 @@ static inline struct sti_scope *sti_scope_outermost(const struct sti_scope *inne
     return (struct sti_scope *)(uintptr_t)innermost;
 }
 
+/* Those of its task, where others may change them; NULL: nobody may, or it lies inside its task's scope. */
+static inline struct sti_limits *sti_scope_limits(const struct sti_scope *scope)
+{
+    return scope->outer == NULL ? scope->request->limits : NULL;
+}
+
+/* It opens: by those of the options. */
+static inline void sti_scope_begin_limits(struct sti_scope *scope)
+{
+    scope->limits_counted = 0;
+    scope->limits_timed = 0;
+    scope->limits_told = 0;
+}
+
 /* What somebody has made of its limits since it took them; 0: nothing. */
 static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint64_t taken)
 {
-    uint64_t version = scope->limits != NULL ? sti_limits_version(scope->limits) : taken;
+    const struct sti_limits *limits = sti_scope_limits(scope);
+    uint64_t version = limits != NULL ? sti_limits_version(limits) : taken;
     return __builtin_expect(version != taken, 0) ? version : 0;
 }
 

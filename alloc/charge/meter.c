@@ -339,10 +339,11 @@ static void draw_from_group(struct sti_scope *innermost, struct sti_share *share
  * All ends and checks are set anew. */
 static __attribute__((noinline, cold)) void take_limits(struct sti_thread *thread, struct sti_scope *task)
 {
-    task->limits_counted = sti_limits_version(task->limits); /* first: what is changed after that is taken again */
-    if (task->request->changed != NULL)
+    task->limits_counted =
+        sti_limits_version(sti_scope_limits(task)); /* first: what is changed after that is taken again */
+    if (sti_scope_limits(task)->changed != NULL)
         return;
-    const stint_budget budget = sti_limits_read(task->limits);
+    const stint_budget budget = sti_limits_read(sti_scope_limits(task));
     if (task->share != NULL)
         sti_group_take_limits(task->share, task, budget.allocation, budget.memory);
     else
@@ -376,8 +377,8 @@ static void publish_usage(const struct sti_scope *task)
     const struct sti_share *share = task->share;
     uint64_t allocated = allocated_by(task, task->thread->used);
     uint64_t peak = share != NULL ? atomic_load_explicit(&share->group->peak, memory_order_relaxed) : task->peak;
-    atomic_store_explicit(&task->limits->allocated, allocated, memory_order_relaxed);
-    atomic_store_explicit(&task->limits->peak, peak, memory_order_relaxed);
+    atomic_store_explicit(&sti_scope_limits(task)->allocated, allocated, memory_order_relaxed);
+    atomic_store_explicit(&sti_scope_limits(task)->peak, peak, memory_order_relaxed);
 }
 
 static bool has_limit_of_time(const struct sti_scope *scope)
@@ -556,7 +557,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     collect(thread, &asked, caller);
     look_at_budgets(thread, &asked);
     look_at_flags(thread, &asked);
-    if (asked.task->limits != NULL)
+    if (sti_scope_limits(asked.task) != NULL)
         publish_usage(asked.task);
     bool allowed = decide(thread, &asked, caller);
     if (asked.is_drawn && !allowed)

@@ -71,17 +71,17 @@ static stint_hook *take_unfired(struct sti_scope *scope)
 /* A task that makes no sample points takes them in its signal's handler. */
 static void tell_change(struct sti_scope *scope)
 {
-    if (scope->limits == NULL)
+    if (sti_scope_limits(scope) == NULL)
         return;
-    bool is_anothers = scope->request->changed != NULL;
-    uint64_t news = sti_limits_version(scope->limits);
+    bool is_anothers = sti_scope_limits(scope)->changed != NULL;
+    uint64_t news = sti_limits_version(sti_scope_limits(scope));
     if (is_anothers)
-        news += atomic_load_explicit(&scope->limits->asked, memory_order_relaxed);
+        news += atomic_load_explicit(&sti_scope_limits(scope)->asked, memory_order_relaxed);
     if (news == scope->limits_told)
         return;
     scope->limits_told = news;
     if (is_anothers)
-        scope->request->changed(scope->request->arg);
+        sti_scope_limits(scope)->changed(scope->request->arg);
     else if (scope->preemptible && scope->covered == 0)
         sti_preempt_send(scope->thread, STI_ASKED_BY_WATCH);
 }

@@ -62,8 +62,8 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
     scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
-    if (scope->limits != NULL)
-        sti_limits_note_stop(scope->limits);
+    if (sti_scope_limits(scope) != NULL)
+        sti_limits_note_stop(sti_scope_limits(scope));
     STI_PROBE2(tripped, scope, scope->tripped);
     if (sti_trace_runs())
         sti_trace_interrupt(STI_TRACE_TRIPPED, (int)scope->tripped);

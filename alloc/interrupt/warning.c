@@ -148,7 +148,7 @@ static void post(const struct sti_scope *scope, stint_reason reason, uint64_t us
 
 static stint_budget limits_of(const struct sti_scope *scope)
 {
-    return sti_limits_now(scope->limits, &scope->request->options->budget);
+    return sti_limits_now(sti_scope_limits(scope), &scope->request->options->budget);
 }
 
 void sti_warning_look_at_allocated(struct sti_scope *scope, uint64_t allocated)

@@ -374,8 +374,8 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
     if (now < scope->cpu.look)
         return false;
     uint64_t used = sti_cpu_used(scope);
-    if (scope->limits != NULL)
-        atomic_store_explicit(&scope->limits->cpu_used, used, memory_order_relaxed);
+    if (sti_scope_limits(scope) != NULL)
+        atomic_store_explicit(&sti_scope_limits(scope)->cpu_used, used, memory_order_relaxed);
     if (used >= sti_scope_cpu_limit(scope))
         return true;
     uint64_t next = sti_scope_cpu_limit(scope);
@@ -399,7 +399,7 @@ uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
     if (limit == 0)
         return UINT64_MAX;
     if (sti_scope_new_limits(scope, 0) != 0)
-        limit = cpu_limit_of(sti_limits_read(scope->limits).cpu_ns);
+        limit = cpu_limit_of(sti_limits_read(sti_scope_limits(scope)).cpu_ns);
     if (limit == UINT64_MAX)
         return UINT64_MAX;
     uint64_t used = used_by(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
@@ -423,19 +423,20 @@ uint64_t sti_deadline_watch(const struct sti_scope *scope)
 {
     if (sti_scope_new_limits(scope, 0) == 0)
         return sti_scope_deadline(scope);
-    const stint_budget budget = sti_limits_read(scope->limits);
-    uint64_t start = atomic_load_explicit(&scope->limits->start, memory_order_relaxed); /* not a subtask's */
+    const stint_budget budget = sti_limits_read(sti_scope_limits(scope));
+    uint64_t start = atomic_load_explicit(&sti_scope_limits(scope)->start, memory_order_relaxed); /* not a subtask's */
     return sti_limits_deadline(&budget, scope->request->submitted_ns, start);
 }
 
 void sti_deadline_take_limits(struct sti_scope *scope, const struct sti_scope *innermost)
 {
-    scope->limits_timed = sti_limits_version(scope->limits); /* first: what is changed after that is taken again */
+    scope->limits_timed =
+        sti_limits_version(sti_scope_limits(scope)); /* first: what is changed after that is taken again */
     atomic_store_explicit(&scope->deadline, sti_deadline_watch(scope), memory_order_relaxed);
-    if (scope->request->changed == NULL)
-        take_cpu_limit(scope, sti_limits_read(scope->limits).cpu_ns);
+    if (sti_scope_limits(scope)->changed == NULL)
+        take_cpu_limit(scope, sti_limits_read(sti_scope_limits(scope)).cpu_ns);
     if (scope->warn != 0) {
-        const stint_budget budget = sti_limits_read(scope->limits);
+        const stint_budget budget = sti_limits_read(sti_scope_limits(scope));
         sti_warning_mark_time(scope, &budget);
     }
     sti_next_deadline_renew(innermost->thread, innermost);

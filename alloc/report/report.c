@@ -262,7 +262,7 @@ static void describe(struct stint_report *report, const struct sti_scope *scope,
 {
     sti_report_describe(report, scope->request->options, outcome);
     uint64_t deadline = sti_scope_deadline(scope);
-    report->budget = sti_limits_now(scope->limits, &report->budget);
+    report->budget = sti_limits_now(sti_scope_limits(scope), &report->budget);
     if (deadline != UINT64_MAX && deadline > scope->start)
         report->deadline_ns = deadline - scope->start;
     report->function = (uintptr_t)scope->request->fn + 1;

@@ -206,7 +206,6 @@ static int place(struct sti_scope *scope, struct sti_group *group)
         scope->account = NULL;
         scope->token = NULL;
         scope->stop = NULL;
-        scope->limits = NULL;
         return 0;
     }
     atomic_init(&scope->deadline, group->deadline);
@@ -276,6 +275,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 static int open_subtask(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group)
 {
     sti_scope_init(scope, thread, group->request);
+    sti_scope_begin_limits(scope);
     scope->is_subtask = true;
     scope->start = sti_clock_now();
     int error = place(scope, group);

@@ -846,7 +846,6 @@ static int run_in_scope(struct sti_walled *walled)
         .stop = &home->stop,
         .tally = &unread,
         .limits = &walled->task.limits,
-        .changed = ring_for_limits,
         .submitted_ns = walled->task.submitted_ns,
         .detached = true,
     };
@@ -922,6 +921,7 @@ static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, co
     struct sti_walled *walled = walled_of(*task);
     memset((char *)walled + sizeof walled->task, 0, sizeof *walled - sizeof walled->task);
     walled->wall = wall;
+    walled->task.limits.changed = ring_for_limits;
     walled->fn = call->fn;
     copy_text(walled->entry, sizeof walled->entry, call->entry);
     walled->input = call->input;
