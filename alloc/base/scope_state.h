@@ -35,15 +35,10 @@ struct sti_watch;
  * meanwhile (sti_watch_call), so that the list may have changed. */
 typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
 
-/* Whoever sets a token does what look would do about it, if that is no more than to send a signal. True: look is not
- * needed. */
-typedef bool sti_watch_send_fn(struct sti_watch *watch, uint64_t now);
-
 struct sti_watch {
     struct sti_watch *next;
     struct sti_watch **link; /* NULL: not on the list */
     sti_watch_look_fn *look;
-    sti_watch_send_fn *send; /* NULL: nobody but the watch can do what it would */
     bool only_time; /* tokens are nothing to it */
     unsigned calls; /* of user functions for this watch that are running now */
 };

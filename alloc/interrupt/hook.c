@@ -102,18 +102,8 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
     }
     if (!scope->preemptible || scope->covered > 0)
         return STI_WATCH_NEVER;
-    sti_preempt_send(scope->thread, STI_ASKED_BY_WATCH);
+    sti_preempt_send(scope->thread);
     return now + ASK_AGAIN_NS;
-}
-
-/* Hooks are called by the watch. */
-static bool send_to_scope(struct sti_watch *watch, uint64_t now)
-{
-    const struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
-    if (!is_flagged(scope, now))
-        return true;
-    return scope->hooks == NULL && scope->preemptible && scope->covered == 0 &&
-           sti_preempt_send(scope->thread, STI_ASKED_ONCE);
 }
 
 int sti_hook_watch_scope(struct sti_scope *scope)
@@ -121,7 +111,6 @@ int sti_hook_watch_scope(struct sti_scope *scope)
     if (scope->watched)
         return 0;
     scope->watch.look = look_at_scope;
-    scope->watch.send = send_to_scope;
     scope->watch.only_time = false;
     int error = sti_watch_begin(&scope->watch, earliest_limit(scope, sti_clock_now()));
     scope->watched = error == 0;

@@ -21,14 +21,13 @@
 #include "alloc/base/thread.h"
 #include "interrupt.h"
 #include "safe.h"
-#include "watch.h"
 
 /* --- Preemption by signal.
  *
  * The signal is SIGRTMAX - 2, sent with tgkill and only to a thread that is in a preemptible scope. Its handler may
  * find the thread anywhere. So first of all it asks where the interrupted instruction lies: where that is no code that
  * may be left, but libc's, another library's, or this one's, it does nothing, because any lock or list of theirs may be
- * half changed; the watch asks again shortly after, and is told to where it was somebody else who sent the signal. Of libc's functions those that only look at memory or copy it are
+ * half changed; the watch asks again shortly after. Of libc's functions those that only look at memory or copy it are
  * as the code that has called them.
  * Elsewhere none of their code is running at the top of the stack, so this library's state is whole, and what remains
  * is what every sample point asks too: masks, holds, and the walk of the stack, which starts at the interrupted frame.
@@ -45,16 +44,6 @@ static int preempt_signal(void)
     return SIGRTMAX - 2;
 }
 
-/* Returns where the task may not be left. */
-static void preempt(struct sti_thread *thread, const void *context)
-{
-    if (sti_thread_metered == NULL || !thread->scope->preemptible)
-        return;
-    const struct sti_registers stopped = sti_registers_of(context);
-    if (sti_verdict_is_own_code(thread->scope, &stopped))
-        sti_interrupt_preempt(thread, &stopped);
-}
-
 static void on_preemption(int number, siginfo_t *info, void *context)
 {
     (void)number;
@@ -63,11 +52,14 @@ static void on_preemption(int number, siginfo_t *info, void *context)
     if (thread == NULL)
         return;
     /* Also between an inner scope's end and the return to the outer one, which will have to be asked again. */
-    int how = atomic_exchange_explicit(&thread->asked, STI_NOT_ASKED, memory_order_acq_rel);
+    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    if (sti_thread_metered == NULL || !thread->scope->preemptible)
+        return;
+    const struct sti_registers stopped = sti_registers_of(context);
+    if (!sti_verdict_is_own_code(thread->scope, &stopped))
+        return;
     int saved_errno = errno;
-    preempt(thread, context);
-    if (how == STI_ASKED_ONCE)
-        sti_watch_look();
+    sti_interrupt_preempt(thread, &stopped);
     errno = saved_errno;
 }
 
@@ -101,7 +93,7 @@ int sti_preempt_open(struct sti_thread *thread, bool *was_blocked)
         return error;
     *was_blocked = sigismember(&before, preempt_signal()) == 1;
     /* What a scope before this one was sent has come by now, maybe outside of any scope. */
-    atomic_store_explicit(&thread->asked, STI_NOT_ASKED, memory_order_relaxed);
+    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
     return 0;
 }
 
@@ -120,15 +112,12 @@ void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked)
         sigdelset(set, preempt_signal());
 }
 
-bool sti_preempt_send(struct sti_thread *thread, enum sti_asked how)
+void sti_preempt_send(struct sti_thread *thread)
 {
-    /* release, and acquire in the handler: whom a signal reaches that was under way already sees the token set. */
-    if (atomic_exchange_explicit(&thread->asked, how, memory_order_acq_rel) != STI_NOT_ASKED)
-        return true;
-    bool is_sent = syscall(SYS_tgkill, getpid(), thread->id, preempt_signal()) == 0;
-    if (!is_sent)
-        atomic_store_explicit(&thread->asked, STI_NOT_ASKED, memory_order_relaxed);
-    return is_sent;
+    if (atomic_exchange_explicit(&thread->asked, true, memory_order_relaxed))
+        return;
+    if (syscall(SYS_tgkill, getpid(), thread->id, preempt_signal()) != 0)
+        atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
 }
 
 /* --- The signal mask of child processes. Calling thread only. --- */

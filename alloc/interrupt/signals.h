@@ -26,17 +26,8 @@ void sti_preempt_close(bool was_blocked);
 /* How the set has to hold the signal so that the scope, which was opened with that, ends with what was before it. */
 void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked);
 
-/* Who has asked a thread, and it has not heard it yet: the watch, which asks again until the task has ended, or somebody
- * who does it once. */
-enum sti_asked {
-    STI_NOT_ASKED,
-    STI_ASKED_BY_WATCH,
-    STI_ASKED_ONCE,
-};
-
-/* Ask the thread, which is in a preemptible scope that is being watched. With the watch's lock; safe in signal handlers.
- * False: no signal could be sent. */
-bool sti_preempt_send(struct sti_thread *thread, enum sti_asked how);
+/* Ask the thread, which is in a preemptible scope that is being watched, unless it has not heard the last time yet. */
+void sti_preempt_send(struct sti_thread *thread);
 
 /* --- The signal mask of child processes. A thread of a pool has signals blocked so that the application's handlers run
  * on the application's threads. A program that a task starts there, or the child of its fork(2), is to have those that

@@ -217,30 +217,10 @@ void sti_watch_hasten(uint64_t time)
         sem_post(&woken);
 }
 
-void sti_watch_look(void)
-{
-    sem_post(&woken);
-}
-
-/* Where the lock is free: whoever has it may be the code that a signal has interrupted here. */
-static bool send_all(void)
-{
-    if (sti_plain_mutex_trylock(&lock) != 0)
-        return false;
-    uint64_t now = sti_clock_now();
-    bool is_enough = true;
-    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next) {
-        if (!watch->only_time)
-            is_enough = watch->send != NULL && watch->send(watch, now) && is_enough;
-    }
-    sti_plain_mutex_unlock(&lock);
-    return is_enough;
-}
-
 void sti_watch_wake(void)
 {
-    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0 && !send_all())
-        sti_watch_look();
+    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0)
+        sem_post(&woken);
 }
 
 /* --- When a running task has to be looked at. --- */

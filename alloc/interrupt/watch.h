@@ -54,13 +54,8 @@ void sti_watch_await_calls(const struct sti_watch *watch);
  * been changed already. Any thread, not in signal handlers; a comparison when the thread looks by then anyway. */
 void sti_watch_hasten(uint64_t time);
 
-/* A token has been set or the like: signals go to those that are stopped by one, from here, as the watch would first
- * have to get a processor; for all else it is to look now. Safe in signal handlers; next to nothing when nobody is
- * watched. */
+/* Let the thread look at everything now. Safe in signal handlers; next to nothing when nobody is watched. */
 void sti_watch_wake(void);
-
-/* Let the thread look at everything now. Safe in signal handlers. */
-void sti_watch_look(void);
 
 /* The main thread is about to end: from now on the watch looks often whether it is alone, and ends then. */
 void sti_watch_main_thread_ends(void);

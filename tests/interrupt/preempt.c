@@ -46,44 +46,6 @@ TEST(an_empty_loop_ends_when_its_future_is_cancelled)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool is_to_be_given_up;
-
-static int loop_with_a_lock_and_without(void *unused, void **value)
-{
-    pthread_mutex_lock(&held);
-    atomic_store(&started, 1);
-    while (!atomic_load(&is_to_be_given_up))
-        ;
-    pthread_mutex_unlock(&held);
-    return turn_in_a_task(unused, value);
-}
-
-/* The first signal comes from whoever sets the token, while the lock is held, and is in vain. */
-TEST(a_loop_that_a_set_token_finds_with_a_lock_ends_without_it)
-{
-    stint_pool *pool;
-    assert_int_equal(stint_pool_create(NULL, &pool), 0);
-    for (int i = 0; i < 50; i++) {
-        stint_options options = { .size = sizeof(stint_options), .preemptible = true };
-        stint_future *future;
-        stint_outcome outcome;
-        atomic_store(&started, 0);
-        atomic_store(&is_to_be_given_up, false);
-        assert_int_equal(stint_submit(pool, loop_with_a_lock_and_without, NULL, &options, &future), 0);
-        while (atomic_load(&started) == 0)
-            sched_yield();
-        stint_future_cancel(future);
-        usleep(i % 2 == 0 ? 0 : 1000);
-        assert_false(stint_future_is_ready(future));
-        atomic_store(&is_to_be_given_up, true);
-        assert_int_equal(stint_future_wait(future, &outcome), 0);
-        assert_int_equal(outcome.reason, STINT_REASON_TOKEN);
-        stint_future_release(future);
-    }
-    assert_int_equal(stint_pool_destroy(pool), 0);
-}
-
 static int interrupted_sleeps;
 
 static int sleep_until_interrupted(void *unused, void **value)
