@@ -109,7 +109,8 @@ typedef struct stint_options {
 
     /* Also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where the rules of
      * interrupt.h allow it. Blocking system calls then return EINTR. The task's own data may be left at any
-     * instruction: only for code that shares nothing it writes. */
+     * instruction: only for code that shares nothing it writes. A loop that does nothing but call libc, such as
+     * for (;;) pause();, is found in libc by every signal, and goes on: it needs a stint_checkpoint, or a wall. */
     bool preemptible;
 
     /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Branches: subtasks of one task on several threads share its outcome and its memory. */
+#include "repeats.h"
 #include "thieves.h"
 
 #define CHUNK ((size_t)1000)
@@ -135,7 +136,7 @@ TEST_WITH_THIEVES(sample_points_of_stolen_subtasks_are_the_tasks)
 }
 
 #define LEFT_BYTES MIB
-#define ROLLBACKS 200
+#define ROLLBACKS (40 + repeats(160))
 
 static int leave_a_lot(void *arg, void **value)
 {
@@ -163,11 +164,11 @@ TEST_WITH_THIEVES(a_rollback_takes_back_what_branches_left_on_every_thread)
 {
     int code = EIO;
     size_t before = 0;
-    for (int round = 0; round < ROLLBACKS; round++) {
+    for (unsigned round = 0, count = ROLLBACKS; round < count; round++) {
         stint_outcome outcome = run_task(leave_a_lot_on_two_threads, &code, NULL);
         assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
         await_collection();
-        if (round == ROLLBACKS / 10)
+        if (round == count / 10)
             before = resident();
     }
     assert_in_range(resident(), 0, before + ROLLBACKS / 4 * LEFT_BYTES);
@@ -214,10 +215,10 @@ TEST_WITH_THIEVES(a_thread_that_ends_takes_back_what_it_had_of_a_rolled_back_tas
 {
     struct lent lent = { .code = EIO };
     size_t before = 0;
-    for (int round = 0; round < ROLLBACKS; round++) {
+    for (unsigned round = 0, count = ROLLBACKS; round < count; round++) {
         assert_outcome(run_task(lend_to_a_thread_that_ends, &lent, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
         assert_int_equal(pthread_join(lent.thread, NULL), 0);
-        if (round == ROLLBACKS / 10)
+        if (round == count / 10)
             before = resident();
     }
     assert_in_range(resident(), 0, before + ROLLBACKS / 4 * LEFT_BYTES);
