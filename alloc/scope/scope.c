@@ -355,9 +355,11 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_payload_hand_over(scope, outcome);
     bool commits = outcome->status == STINT_OK && !request->options->discard;
 
-    if (__builtin_expect(scope->young.held > STI_NURSERY_LOOKED_AT, 0))
-        sti_nursery_measure(thread, scope);
     size_t held = sti_heap_held(scope);
+    if (__builtin_expect(held > STI_NURSERY_LOOKED_AT, 0) && scope->young.held > STI_NURSERY_LOOKED_AT) {
+        sti_nursery_measure(thread, scope);
+        held = sti_heap_held(scope);
+    }
     size_t mapped = sti_mapped_held(scope->mapped); /* which the system has back at once */
     if (held > scope->peak)
         scope->peak = held;
