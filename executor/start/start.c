@@ -39,9 +39,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_heap_start();
     sti_allocate_start();
 
-#if STI_OVERRIDES
-#endif
-
     sti_assumptions_start(); /* of libc's insides, before anything is built on them */
 
     /* Modules: what is loaded, and whose functions the program calls. */
