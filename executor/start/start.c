@@ -15,7 +15,6 @@
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
-#include "alloc/interrupt/override_lock.h"
 #include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
