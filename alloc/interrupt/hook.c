@@ -83,7 +83,7 @@ static void tell_change(struct sti_scope *scope)
     if (is_anothers)
         sti_scope_limits(scope)->changed(scope->request->arg);
     else if (scope->preemptible && scope->covered == 0)
-        sti_preempt_send(scope->thread, STI_ASKED_BY_WATCH);
+        sti_preempt_send(scope->thread);
 }
 
 static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
