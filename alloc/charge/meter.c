@@ -4,6 +4,7 @@
 #include "meter.h"
 
 #include <errno.h>
+#include <stint/interrupt.h>
 
 #include "account.h"
 #include "alloc/base/caller.h"
@@ -565,4 +566,30 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     thread->sampling.samples = allowed ? asked.samples : 0;
     errno = allowed ? saved_errno : ENOMEM;
     return allowed;
+}
+
+/* Somebody has asked for a sample, maybe because of limits that have been changed. */
+static __attribute__((noinline, cold)) void sample_nothing(struct sti_thread *thread, const void *caller)
+{
+    struct asked asked = { .charge = 0 };
+    int saved_errno = errno;
+    collect(thread, &asked, caller);
+    look_at_budgets(thread, &asked);
+    look_at_flags(thread, &asked);
+    if (sti_scope_limits(asked.task) != NULL)
+        publish_usage(asked.task);
+    errno = saved_errno;
+}
+
+void stint_checkpoint(void)
+{
+    struct sti_thread *thread = sti_thread_metered;
+    if (thread == NULL)
+        return;
+    if (__builtin_expect(atomic_load_explicit(&thread->limit, memory_order_relaxed) == 0, 0) &&
+        !sti_interrupt_is_tripped(thread->scope))
+        sample_nothing(thread, STI_CALLER());
+    else
+        thread->scope->samples++;
+    sti_interrupt_point(thread);
 }

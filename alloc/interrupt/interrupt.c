@@ -383,15 +383,6 @@ void sti_interrupt_point(struct sti_thread *thread)
         sti_interrupt_deliver(thread);
 }
 
-void stint_checkpoint(void)
-{
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
-        return;
-    thread->scope->samples++;
-    sti_interrupt_point(thread);
-}
-
 bool stint_finish(void)
 {
     struct sti_scope *scope = sti_scope_metered();

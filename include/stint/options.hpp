@@ -122,6 +122,12 @@ class AccountLimits
         return *this;
     }
     /* Tasks that may wait in pools' queues at once. */
+    /* Tell the program when they have used more than so many hundredths of a limit: stint_warnings_set. */
+    AccountLimits &warn(unsigned percent) noexcept
+    {
+        limits_.warn = percent;
+        return *this;
+    }
     AccountLimits &waiting(std::size_t tasks) noexcept
     {
         limits_.waiting = tasks;

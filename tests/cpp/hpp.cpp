@@ -279,6 +279,59 @@ TEST(a_callable_that_grows_in_its_task_goes_with_it)
     assert_int_equal(alive, 0);
 }
 
+/* --- Budgets that change, and warnings --- */
+
+TEST(a_running_task_s_budget_can_be_changed_and_its_usage_read)
+{
+    stint::Pool pool(two_workers());
+    std::atomic<bool> is_grown = false;
+    auto future = pool.submit(
+        [&] {
+            std::vector<std::string> names(1000, std::string(1000, 'x'));
+            is_grown = true;
+            for (;;)
+                stint_checkpoint();
+        },
+        stint::Options().memory(64 * MIB));
+    while (!is_grown)
+        std::this_thread::yield();
+    while (future.usage().allocated < 1000 * 1000)
+        std::this_thread::yield();
+    stint_budget tight = {};
+    tight.memory = MIB / 2;
+    assert_true(future.set_budget(tight));
+    while (!future.ready())
+        std::this_thread::yield();
+    assert_false(future.set_budget(tight));
+    assert_int_equal(future.outcome().reason(), STINT_REASON_MEMORY_LIMIT);
+}
+
+static std::atomic<int> warnings;
+static std::atomic<int> account_warnings;
+
+static void note_warning(const stint_warning *warning, void *)
+{
+    if (warning->reason == STINT_REASON_MEMORY_LIMIT)
+        warnings++;
+    else if (warning->reason == STINT_REASON_ACCOUNT)
+        account_warnings++;
+}
+
+TEST(a_task_and_its_account_are_warned_of_and_the_task_goes_on)
+{
+    assert_int_equal(stint_warnings_set(note_warning, nullptr), 0);
+    stint::Pool pool(two_workers());
+    stint::Account account(stint::AccountLimits().memory(8 * MIB).warn(50));
+    auto future = pool.submit([] { return std::string(6 * MIB, 'x').size(); },
+                              stint::Options().memory(8 * MIB).warn(50).account(account));
+    assert_int_equal(future.get(), 6 * MIB);
+    for (int i = 0; i < 5000 && (warnings == 0 || account_warnings == 0); i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    assert_int_equal(warnings, 1);
+    assert_int_equal(account_warnings, 1);
+    assert_int_equal(stint_warnings_set(nullptr, nullptr), 0);
+}
+
 TEST(a_task_that_is_stopped_takes_those_it_submitted_with_it)
 {
     stint::Pool pool(two_workers());
