@@ -174,10 +174,21 @@ static bool waits_in_vain(const struct sti_sleeper *sleeper, enum sight sight)
 
 /* --- What a sleeper could run itself ------------------------------------------------------------------------------ */
 
+/* Its account holds it not back, this moment. */
+static bool has_slots(sti_task *task)
+{
+    stint_account *account = sti_admission_account_of(task);
+    const stint_account *at = account;
+    while (at != NULL && sti_account_has_slot(at))
+        at = sti_account_parent(at);
+    stint_account_release(account);
+    return at == NULL;
+}
+
 struct search {
     struct sti_look look;
     const stint_pool *pool; /* NULL: of any, and what is due as well */
-    bool held;              /* only one that its account may hold back */
+    bool held;              /* only one that its account may hold back; or only one that it does not */
     sti_task *found;        /* retained */
 };
 
@@ -186,7 +197,8 @@ static bool is_unbegun(struct sti_look *look, sti_task *task)
     struct search *search = (struct search *)look;
     if (search->pool == NULL)
         return sti_task_is_queued(task) || sti_task_is_due(task);
-    if (task->pool != search->pool || !sti_task_is_queued(task) || (search->held && task->options.account == NULL))
+    if (task->pool != search->pool || !sti_task_is_queued(task) ||
+        (search->held ? task->options.account == NULL : !has_slots(task)))
         return false;
     sti_task_retain(task);
     search->found = task;
