@@ -149,6 +149,7 @@ void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bi
 bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond);
 
 /* The account of a task, if that waits here, retained; or NULL. */
+/* How many slots of the account have been given to those who wait here, and have not begun. */
 unsigned sti_fair_queue_granted(struct sti_fair_queue *fair_queue, const stint_account *account);
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task);
 

@@ -30,7 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(sti_sleepers, sti_sleeper) sleepers = TAILQ_HEAD_INITIALIZER(sleepers); /* who came last is first */
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
 
-static uint64_t counts;    /* of slots, so far */
+static uint64_t counts; /* of slots, so far */
 
 static bool all_sleep(const stint_pool *pool)
 {
@@ -495,9 +495,9 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
     stint_account *account = task != NULL ? sti_admission_account_of(task) : NULL;
     TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (can_be_nudged(sleeper) && ((all && sleeper->worker->pool == pool) ||
-                                       (account != NULL && may_have_slot(sleeper, account)) ||
-                                       (is_bound && waits_for_unbegun(sleeper))))
+        if (can_be_nudged(sleeper) &&
+            ((all && sleeper->worker->pool == pool && (sleeper->may_run || task != NULL)) ||
+             (account != NULL && may_have_slot(sleeper, account)) || (is_bound && waits_for_unbegun(sleeper))))
             nudge(sleeper);
     }
     stint_account_release(account);
