@@ -37,8 +37,8 @@
  *   all the pool's threads sleep, and nobody has begun what it waits for    it runs that, on what stack is left
  *   it is stuck                                                             it gets EAGAIN
  *
- * One that is told must end its own wait with that: who waits for a circle is not in it. One is enough; for EAGAIN one
- * that waits for what nobody has begun is chosen first.
+ * Only a sleeper whose own wait would end by that is told, and not one that waits for a circle from outside. One is
+ * enough; for EAGAIN a sleeper that waits for what nobody has begun is chosen first.
  *
  * So the waiter runs nothing but what it waits for: nobody else's wait can depend on its going on before that has
  * ended. A join cannot fail, and a task that waits with a time-out runs nothing: so who finds something that is
