@@ -93,6 +93,6 @@ const struct bench bench_fork_typed[] = {
       .subjects = { { "stint", .prepare = bench_prepare_pool, .measure = measure_typed },
                     { "plain", .prepare = bench_prepare_pool, .measure = measure_plain },
                     { "lace", .program = "stint-bench-lace", .package = "Lace, by meson subprojects download lace" } },
-      .targets = { { "stint", BENCH_RATIO, 1.25, "lace" } } },
+      .targets = { { "stint", BENCH_RATIO, 1.1, "lace" } } },
     { .name = NULL },
 };

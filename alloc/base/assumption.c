@@ -167,7 +167,7 @@ void sti_assumptions_start(void)
 
 static __attribute__((noinline, cold)) void run_the_others(void)
 {
-    sti_backend_heap *heap = sti_process_begin_heap(NULL, false);
+    sti_backend_heap *heap = sti_process_begin_heap(NULL);
     if (heap == NULL)
         return; /* nor is there memory for whoever wants to use it: the next one tries again */
     note(STI_ASSUMED_HEAPS, knows_heaps(heap));

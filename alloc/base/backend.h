@@ -35,16 +35,13 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
 
 /* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does,
  * a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under it:
- * none of this is locked. So a heap that is destroyed whole gives up none while its thread lives: full pages are put
- * aside, and mimalloc does not pass them either when it looks for one with room. What other threads free there, its
- * thread takes in when it measures, collects or gives back.
- *
- * A nursery must have that at once, as it is for results. It keeps so many full pages of each size of small blocks, and
- * this is the most that mimalloc can be told to. */
-#define STI_BACKEND_FULL_PAGES 32
+ * none of this is locked. So the library's heaps give up none while their thread lives: full pages are put aside, and
+ * mimalloc does not pass them either when it looks for one with room. What other threads free there, their thread takes
+ * in when it measures, collects or gives back. */
 #define STI_BACKEND_NONE_GIVEN_UP (-1)
-#define STI_BACKEND_KEPT_BLOCK ((size_t)4 << 10) /* small is what is no larger, */
-#define STI_BACKEND_KEPT ((size_t)3 << 19)       /* and a nursery with no more of them than this has given up no page */
+
+/* No block up to this size has a page to itself, in which there is a good fit for it alone. */
+#define STI_BACKEND_SHARED_PAGE ((size_t)80 << 10)
 
 /* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64
  * KiB of all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of
@@ -55,7 +52,6 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
 /* For the whole process, before there is a heap. */
 static inline void sti_backend_prepare(void)
 {
-    mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
     if (mi_option_get(mi_option_arena_reserve) == STI_BACKEND_ARENA_UNASKED)
         mi_option_set(mi_option_arena_reserve, STI_BACKEND_ARENA);
 }
@@ -64,16 +60,15 @@ static inline void sti_backend_prepare(void)
  * option of the process's, read when the part is made: so one at a time. A part that somebody makes meanwhile of
  * another heap, outside of this library, gives up none either: then what others free in its full pages waits until its
  * thread collects. Returns the heap; NULL: out of memory. */
-static inline sti_backend_heap *sti_backend_heap_begin(sti_backend_heap *heap, bool gives_up)
+static inline sti_backend_heap *sti_backend_heap_begin(sti_backend_heap *heap)
 {
-    if (!gives_up)
-        mi_option_set(mi_option_page_full_retain, STI_BACKEND_NONE_GIVEN_UP);
+    long retained = mi_option_get(mi_option_page_full_retain);
+    mi_option_set(mi_option_page_full_retain, STI_BACKEND_NONE_GIVEN_UP);
     if (heap == NULL)
         heap = mi_heap_new();
     if (heap != NULL)
         mi_heap_theap(heap);
-    if (!gives_up)
-        mi_option_set(mi_option_page_full_retain, STI_BACKEND_FULL_PAGES);
+    mi_option_set(mi_option_page_full_retain, retained);
     return heap;
 }
 

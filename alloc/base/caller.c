@@ -80,25 +80,19 @@ bool sti_caller_module_is_ours(const struct dl_phdr_info *info)
            is_part(&module);
 }
 
+static bool has_our_name(const char *path)
+{
+    return sti_caller_is_named(path, "libstint") || sti_caller_is_named(path, "libmimalloc");
+}
+
 bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info)
 {
     struct sti_caller_module module = sti_caller_module_at(info);
-    return is_part(&module) ||
-           (sti_caller_module_is_ours(info) &&
-            (sti_caller_is_named(info->dlpi_name, "libstint") || sti_caller_is_named(info->dlpi_name, "libmimalloc")));
+    return is_part(&module) || (sti_caller_module_is_ours(info) && has_our_name(info->dlpi_name));
 }
 
-/* Names of modules: a file name is meant when it continues with '.' or '-' or ends there. Those that are never left, */
-static const char *const never_left[] = {
-    "libc",      "ld-linux",    "libstdc++", "libgcc_s",   "libc++",
-    "libc++abi", "libmimalloc", "libunwind", "linux-vdso", "libck", /* what this library does in it is half done */
-    NULL,
-};
-static const char *const openmp[] = { "libgomp", "libomp", "libomp5", "libiomp5", NULL };
-static const char *const cxx[] = { "libstdc++", "libc++", "libc++abi", "libgcc_s", NULL };
-
-/* and what the program adds: to these, and to those that are left (stint_module_allow). A list only grows; release
- * publishes an entry, acquire finds it whole. */
+/* Names that the program adds to those of modules that are never left (stint_module_protect), and of those that are
+ * (stint_module_allow). A list only grows; release publishes an entry, acquire finds it whole. */
 struct name {
     const struct name *next;
     size_t length;
@@ -109,18 +103,39 @@ typedef _Atomic(const struct name *) names_list;
 static names_list protected_names;
 static names_list allowed_names;
 
+enum {
+    NEVER_LEFT = 1 << 5, /* whatever the program says */
+    OPENMP = 1 << 6,
+};
+
 /* The list of what is known of libraries. In which ways one may be left: it was, at random points, by the hundred
  * thousand (tests/chaos), and gave the right answers afterwards. libm has nothing but its arguments, errno and the
  * rounding mode, which a landing gives back.
  *
  * And with which it is kept (lasting.h), where that is loaded with the program: one that puts blocks into tables of the
  * process, and hands them from one task to the next, is kept with itself; one that makes such blocks for it alone, with
- * it (tests/libraries). */
+ * it (tests/libraries).
+ *
+ * A name means a file whose name continues with '.' or '-' or ends there. */
 static const struct library {
     const char *name;
     unsigned ways;
     const char *kept_with;
 } libraries[] = {
+    { "libc", NEVER_LEFT, NULL },
+    { "ld-linux", NEVER_LEFT, NULL },
+    { "linux-vdso", NEVER_LEFT, NULL },
+    { "libstdc++", NEVER_LEFT | STI_LEFT_AT_END, NULL },
+    { "libc++", NEVER_LEFT | STI_LEFT_AT_END, NULL },
+    { "libc++abi", NEVER_LEFT | STI_LEFT_AT_END, NULL },
+    { "libgcc_s", NEVER_LEFT | STI_LEFT_AT_END, NULL },
+    { "libunwind", NEVER_LEFT, NULL },
+    { "libmimalloc", NEVER_LEFT, NULL }, /* what this library does in it, */
+    { "libck", NEVER_LEFT, NULL },       /* or in this, is half done */
+    { "libgomp", NEVER_LEFT | OPENMP, "libgomp" },
+    { "libomp", NEVER_LEFT | OPENMP, "libomp" },
+    { "libomp5", NEVER_LEFT | OPENMP, "libomp5" },
+    { "libiomp5", NEVER_LEFT | OPENMP, "libiomp5" },
     { "libexpat", STI_LEFT_ANYHOW, NULL },
     { "libjansson", STI_LEFT_ANYHOW, NULL },
     { "liblua5.4", STI_LEFT_ANYHOW, NULL },
@@ -155,91 +170,72 @@ static const struct library {
 };
 #define LIBRARIES (sizeof libraries / sizeof libraries[0])
 
-static struct {
-    bool is_loaded;      /* written at start, */
-    atomic_bool is_kept; /* and ended when the program allows it to be left; relaxed */
-} found_at_start[LIBRARIES];
+static atomic_bool kept_from_start[LIBRARIES]; /* until the program allows it to be left; relaxed */
 
-static const char *file_of(const char *path)
+static bool is_named(const char *file, const char *name)
 {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    for (; *name != '\0' && *name == *file; name++)
+        file++;
+    return *name == '\0' && (*file == '\0' || *file == '.' || *file == '-');
 }
 
 bool sti_caller_is_named(const char *path, const char *name)
 {
-    const char *file = file_of(path);
-    size_t length = strlen(name);
-    return strncmp(file, name, length) == 0 && (file[length] == '\0' || file[length] == '.' || file[length] == '-');
+    return is_named(basename(path), name);
 }
 
-static bool is_one_of(const char *const *names, const char *path)
+/* NULL: nothing is known of it. */
+static const struct library *library_of(const char *path)
 {
-    const char *file = file_of(path);
-    while (*names != NULL && !sti_caller_is_named(file, *names))
-        names++;
-    return *names != NULL;
+    const char *file = basename(path);
+    size_t i = 0;
+    while (i < LIBRARIES && !is_named(file, libraries[i].name))
+        i++;
+    return i < LIBRARIES ? &libraries[i] : NULL;
+}
+
+static unsigned known_ways(const char *path)
+{
+    const struct library *library = library_of(path);
+    return library != NULL ? library->ways : 0;
 }
 
 bool sti_caller_is_openmp(const char *path)
 {
-    return is_one_of(openmp, path);
+    return (known_ways(path) & OPENMP) != 0;
 }
 
-/* LIBRARIES: nothing is known of it. */
-static size_t library_of(const char *path)
+static bool is_kept(const struct library *library)
 {
-    const char *file = file_of(path);
-    size_t i = 0;
-    while (i < LIBRARIES && !sti_caller_is_named(file, libraries[i].name))
-        i++;
-    return i;
-}
-
-static bool is_kept_from_start(const char *path)
-{
-    size_t library = library_of(path);
-    return library < LIBRARIES && atomic_load_explicit(&found_at_start[library].is_kept, memory_order_relaxed);
+    return library != NULL && atomic_load_explicit(&kept_from_start[library - libraries], memory_order_relaxed);
 }
 
 static bool is_module_ours; /* the one that this library is in is nothing else */
 
-static int note_loaded(struct dl_phdr_info *info, size_t size, void *unused)
-{
-    size_t library = library_of(info->dlpi_name);
-    (void)size;
-    (void)unused;
-    if (library < LIBRARIES)
-        found_at_start[library].is_loaded = true;
-    return 0;
-}
-
 static void find_kept_from_start(void)
 {
-    dl_iterate_phdr(note_loaded, NULL);
-    for (size_t i = 0; i < LIBRARIES; i++) {
-        const char *with = libraries[i].kept_with;
-        bool is_kept = with != NULL && found_at_start[library_of(with)].is_loaded;
-        atomic_store_explicit(&found_at_start[i].is_kept, is_kept, memory_order_relaxed);
+    for (const struct link_map *module = _r_debug.r_map; module != NULL; module = module->l_next) {
+        const struct library *with = library_of(module->l_name);
+        for (size_t i = 0; with != NULL && i < LIBRARIES; i++) {
+            if (libraries[i].kept_with != NULL && strcmp(libraries[i].kept_with, with->name) == 0)
+                atomic_store_explicit(&kept_from_start[i], true, memory_order_relaxed);
+        }
     }
 }
 
-static int classify(struct dl_phdr_info *info, size_t size, void *unused)
+static void classify(const struct link_map *loaded)
 {
-    (void)size;
-    (void)unused;
-    struct sti_caller_module module = sti_caller_module_at(info);
-    if (sti_caller_is_openmp(info->dlpi_name) || is_kept_from_start(info->dlpi_name))
+    struct sti_caller_module module = sti_caller_module_of(loaded->l_ld);
+    if (is_kept(library_of(loaded->l_name)))
         sti_module_keep_at_start(module);
     /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions
      * of the loader's names in the program. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
-    else if (info->dlpi_addr == _r_debug.r_ldbase)
+    else if (loaded->l_addr == _r_debug.r_ldbase)
         sti_caller_system.loader = module;
     else if (sti_caller_in(&module, &sti_caller_system))
-        is_module_ours = sti_caller_module_is_only_ours(info);
-    return 0;
+        is_module_ours = has_our_name(loaded->l_name);
 }
 
 /* By its unwind table: a look into the symbols is a search of all that libc has. */
@@ -280,7 +276,8 @@ void sti_caller_start(void)
 {
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     find_kept_from_start();
-    dl_iterate_phdr(classify, NULL);
+    for (const struct link_map *module = _r_debug.r_map; module != NULL; module = module->l_next)
+        classify(module);
     find_room_between();
     waiting = sti_caller_system;
 }
@@ -312,7 +309,7 @@ bool sti_caller_must_wait(const void *caller)
 
 static bool is_meant(const struct name *name, const char *path)
 {
-    return name->is_pattern ? strncmp(file_of(path), name->text, name->length) == 0
+    return name->is_pattern ? strncmp(basename(path), name->text, name->length) == 0
                             : sti_caller_is_named(path, name->text);
 }
 
@@ -326,8 +323,8 @@ static bool is_on(names_list *list, const char *path)
 
 static bool is_protected(const char *path)
 {
-    return is_one_of(never_left, path) || is_one_of(openmp, path) || is_on(&protected_names, path) ||
-           is_kept_from_start(path);
+    const struct library *library = library_of(path);
+    return (library != NULL && (library->ways & NEVER_LEFT) != 0) || is_kept(library) || is_on(&protected_names, path);
 }
 
 /* length: without the '*' of a pattern. */
@@ -375,10 +372,11 @@ static int keep_no_more(struct dl_phdr_info *info, size_t size, void *name)
 /* It says that it knows better than the list. */
 static void overrule_list(const char *name)
 {
-    size_t library = library_of(name);
-    if (library == LIBRARIES || strcmp(libraries[library].name, name) != 0 || is_on(&protected_names, name))
+    const struct library *library = library_of(name);
+    if (library == NULL || (library->ways & NEVER_LEFT) != 0 || strcmp(library->name, name) != 0 ||
+        is_on(&protected_names, name))
         return;
-    if (atomic_exchange_explicit(&found_at_start[library].is_kept, false, memory_order_relaxed))
+    if (atomic_exchange_explicit(&kept_from_start[library - libraries], false, memory_order_relaxed))
         sti_modules_visit(keep_no_more, (void *)(uintptr_t)name);
 }
 
@@ -392,18 +390,12 @@ int stint_module_allow(const char *name)
     return is_protected(name) ? EPERM : allow(name, strlen(name));
 }
 
-static unsigned known_ways(const char *path)
-{
-    size_t library = library_of(path);
-    return library < LIBRARIES ? libraries[library].ways : 0;
-}
-
 /* The program is the first that the loader lists. */
 static unsigned ways_of(const struct link_map *module)
 {
     const char *path = module->l_name;
     if (is_protected(path))
-        return is_one_of(cxx, path) ? STI_LEFT_AT_END : 0;
+        return known_ways(path) & STI_LEFT_AT_END;
     if (module == _r_debug.r_map || is_on(&allowed_names, path))
         return STI_LEFT_ANYHOW;
     return known_ways(path);
@@ -432,15 +424,6 @@ bool sti_caller_is_ours(uintptr_t instruction)
 {
     const struct sti_caller_module module = sti_caller_module_of((const void *)instruction);
     return is_ours(&module);
-}
-
-bool sti_caller_is_protected(uintptr_t instruction)
-{
-    struct dl_find_object found;
-    if (_dl_find_object((void *)instruction, &found) != 0)
-        return true;
-    const struct sti_caller_module module = extent_of(&found);
-    return is_ours(&module) || ways_of(found.dlfo_link_map) != STI_LEFT_ANYHOW;
 }
 
 bool sti_caller_is_this_module(const void *caller)

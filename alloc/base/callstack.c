@@ -191,43 +191,20 @@ static struct sti_frame_rule rule_at(uintptr_t address)
     return unpacked(word);
 }
 
-static bool step_quickly(struct sti_registers *registers, const struct sti_frame_rule *rule)
-{
-    uintptr_t from = rule->kind == STI_FRAME_BY_STACK_POINTER ? registers->sp : registers->bp;
-    uintptr_t frame = from + rule->offset;
-    if (frame <= registers->sp || frame - registers->sp > LARGEST_FRAME || frame % UNIT != 0)
-        return false;
-    if (rule->saved != 0)
-        registers->bp = *(const uintptr_t *)(frame - rule->saved);
-    registers->ip = *(const uintptr_t *)(frame - UNIT);
-    registers->sp = frame;
-    return registers->ip != 0;
-}
-
-/* By a rule that does not fit in the cache. */
-static __attribute__((noinline)) bool step_slowly(struct sti_walk *walk, struct sti_registers *registers)
-{
-    walk->at = *registers;
-    bool goes_on = sti_walk_out(walk);
-    *registers = walk->at;
-    return goes_on;
-}
-
 __attribute__((noinline)) STI_CALLER_UNINSTRUMENTED size_t sti_callstack(void **frames, size_t depth,
                                                                          const void *caller)
 {
-    struct sti_registers at = sti_registers_here();
-    struct sti_walk walk = { .end = UINTPTR_MAX };
+    struct sti_walk walk = sti_walk_begin(sti_registers_here(), 0, NULL);
     size_t length = 0;
     bool goes_on = depth > 0;
     while (goes_on) {
-        if (length > 0 || at.ip == (uintptr_t)caller)
-            frames[length++] = (void *)at.ip;
-        struct sti_frame_rule rule = rule_at(walk.is_exact ? at.ip + 1 : at.ip);
-        bool is_simple = rule.kind <= STI_FRAME_BY_FRAME_POINTER;
-        if (is_simple)
-            walk.is_exact = false;
-        goes_on = length < depth && (is_simple ? step_quickly(&at, &rule) : step_slowly(&walk, &at));
+        if (length > 0 || walk.at.ip == (uintptr_t)caller)
+            frames[length++] = (void *)walk.at.ip;
+        struct sti_frame_rule rule = rule_at(sti_walk_instruction(&walk) + 1);
+        if (__builtin_expect(rule.kind == STI_FRAME_OTHER, 0))
+            rule = sti_frame_rule(sti_walk_instruction(&walk));
+        walk.end = walk.at.sp + LARGEST_FRAME;
+        goes_on = length < depth && step(&walk, &rule);
     }
     return length;
 }

@@ -35,89 +35,47 @@
 static uintptr_t bases[MAX_MODULES];
 static size_t base_count;
 
-struct candidate {
-    struct sti_module module;
-    const char *strings;
-    const char *name; /* that others need it by */
-    bool lasts;
-};
-
-struct candidates {
-    struct candidate of[MAX_MODULES];
-    size_t count;
-};
-
-static const char *file_of(const char *path)
+static bool lasts(uintptr_t base)
 {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    size_t i = 0;
+    while (i < base_count && bases[i] != base)
+        i++;
+    return i < base_count;
 }
 
-static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
+/* The first of this name that the loader lists; NULL: none has it. */
+static const struct link_map *find_needed(const char *name)
 {
-    struct candidates *all = argument;
-    (void)size;
-    if (all->count == MAX_MODULES)
-        return 1;
-    struct candidate *one = &all->of[all->count++];
-    *one = (struct candidate){ .module = sti_module_at(info),
-                               .name = file_of(info->dlpi_name),
-                               .lasts = info->dlpi_name[0] == '\0' };
-    const ElfW(Dyn) *named = NULL;
-    for (const ElfW(Dyn) *entry = one->module.dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
-        uintptr_t value = entry->d_un.d_ptr;
-        if (entry->d_tag == DT_STRTAB) /* of the vDSO it is an offset */
-            one->strings = (const char *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
-        else if (entry->d_tag == DT_SONAME)
-            named = entry;
-    }
-    if (named != NULL && one->strings != NULL)
-        one->name = one->strings + named->d_un.d_val;
-    return 0;
+    const struct link_map *module = _r_debug.r_map->l_next;
+    while (module != NULL && strcmp(basename(module->l_name), basename(name)) != 0)
+        module = module->l_next;
+    return module;
 }
 
-static bool mark(struct candidates *all, const char *name)
+static void add_with_needed(const struct link_map *module)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        struct candidate *one = &all->of[i];
-        if (!one->lasts && strcmp(one->name, name) == 0)
-            return one->lasts = true;
+    const char *strings = NULL;
+    if (module == NULL || lasts(module->l_addr) || base_count == MAX_MODULES)
+        return;
+    bases[base_count++] = module->l_addr;
+    for (const ElfW(Dyn) *entry = module->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB)
+            strings = (const char *)entry->d_un.d_ptr;
     }
-    return false;
-}
-
-/* Whether it has added any. */
-static bool mark_needed(struct candidates *all, const struct candidate *by)
-{
-    bool added = false;
-    for (const ElfW(Dyn) *entry = by->module.dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_NEEDED && by->strings != NULL)
-            added |= mark(all, by->strings + entry->d_un.d_val);
+    for (const ElfW(Dyn) *entry = module->l_ld; strings != NULL && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_NEEDED)
+            add_with_needed(find_needed(strings + entry->d_un.d_val));
     }
-    return added;
 }
 
 void sti_lasting_start(void)
 {
-    struct candidates all = { .count = 0 };
-    dl_iterate_phdr(note_module, &all);
-    for (bool added = true; added;) {
-        added = false;
-        for (size_t i = 0; i < all.count; i++)
-            added |= all.of[i].lasts && mark_needed(&all, &all.of[i]);
-    }
-    for (size_t i = 0; i < all.count; i++) {
-        if (all.of[i].lasts)
-            bases[base_count++] = all.of[i].module.base;
-    }
+    add_with_needed(_r_debug.r_map);
 }
 
 bool sti_module_lasts(const struct dl_phdr_info *info)
 {
-    size_t i = 0;
-    while (i < base_count && bases[i] != info->dlpi_addr)
-        i++;
-    return i < base_count;
+    return lasts(info->dlpi_addr);
 }
 
 /* --- Modules whose blocks are the process's. Any thread.

@@ -53,25 +53,11 @@ void sti_process_free(void *block)
         sti_backend_free(block);
 }
 
-void *sti_process_lasting_malloc(size_t size)
-{
-    return sti_process_malloc(size);
-}
-
-void *sti_process_lasting_calloc(size_t count, size_t size)
-{
-    return sti_process_calloc(count, size);
-}
-
-void *sti_process_lasting_realloc(void *block, size_t size)
-{
-    return sti_process_realloc(block, size);
-}
-
-void *sti_process_lasting_aligned(size_t alignment, size_t size)
-{
-    return sti_process_aligned(alignment, size);
-}
+/* The same functions, under names that tests do not count. */
+void *sti_process_lasting_malloc(size_t size) STI_SAME_AS(sti_process_malloc);
+void *sti_process_lasting_calloc(size_t count, size_t size) STI_SAME_AS(sti_process_calloc);
+void *sti_process_lasting_realloc(void *block, size_t size) STI_SAME_AS(sti_process_realloc);
+void *sti_process_lasting_aligned(size_t alignment, size_t size) STI_SAME_AS(sti_process_aligned);
 
 /* --- Giving back. mimalloc has one thread at a time give free pages to the system, and does not do what another asks
  * for meanwhile, nor later if nobody allocates any more. So one of ours at a time asks it, until nobody has asked that
@@ -117,11 +103,11 @@ void sti_process_collect(void)
     while (move_on(ASKED, COLLECTING) || !move_on(COLLECTING, AT_REST));
 }
 
-sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap, bool gives_up)
+sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap)
 {
     static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
     sti_plain_mutex_lock(&beginning);
-    heap = sti_backend_heap_begin(heap, gives_up);
+    heap = sti_backend_heap_begin(heap);
     sti_plain_mutex_unlock(&beginning);
     return heap;
 }
@@ -134,18 +120,20 @@ STI_AT_FORKS bool sti_process_is_part;
 static _Thread_local bool others_rest;
 static _Thread_local bool child_is_whole;
 
-/* The system counts each thread as a folder. It counts one that has been joined for a moment longer, and where /proc is
- * not there it tells nothing: then there are others for all that is known. */
-#define FOLDERS_OF_ONE_THREAD (3 + STI_TOOL_THREADS)
+#define FOLDERS_OF_NO_THREAD 2 /* as of any folder: itself, and its name in the one above */
+
+unsigned sti_process_count_threads(void)
+{
+    struct stat folder;
+    int saved_errno = errno;
+    bool tells = stat("/proc/self/task", &folder) == 0 && folder.st_nlink > FOLDERS_OF_NO_THREAD + STI_TOOL_THREADS;
+    errno = saved_errno;
+    return tells ? (unsigned)folder.st_nlink - FOLDERS_OF_NO_THREAD - STI_TOOL_THREADS : 0;
+}
 
 static bool has_one_thread(void)
 {
-    struct stat threads;
-    int saved_errno = errno;
-    bool has = __libc_single_threaded != 0 ||
-               (stat("/proc/self/task", &threads) == 0 && threads.st_nlink == FOLDERS_OF_ONE_THREAD);
-    errno = saved_errno;
-    return has;
+    return __libc_single_threaded != 0 || sti_process_count_threads() == 1;
 }
 
 STI_FORK_HANDLER void sti_process_before_fork(void)

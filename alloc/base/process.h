@@ -32,7 +32,7 @@ void sti_process_collect(void);
 
 /* The calling thread's part of a heap, of a new one for NULL: backend.h, which lets one be made at a time. NULL: out of
  * memory. */
-struct mi_heap_s *sti_process_begin_heap(struct mi_heap_s *heap, bool gives_up);
+struct mi_heap_s *sti_process_begin_heap(struct mi_heap_s *heap);
 
 /* --- fork(2). The child has one of the process's threads. Where that was the only one, the child is a whole process:
  * nobody else was in the midst of anything. Otherwise it is part of one: what the other threads held is held for ever,
@@ -69,6 +69,11 @@ void sti_modules_in_child(void);
  * ends, without handlers and destructors. */
 _Noreturn void sti_process_end_thread_of_part(void);
 
+/* How many threads the system counts, without those of a sanitizer. It has a folder for each; for one that has been
+ * joined a moment longer, and for the main thread that has ended, until the process does. 0: /proc does not tell, so
+ * there are others for all that is known. Any thread. */
+unsigned sti_process_count_threads(void);
+
 /* Around each fork(2): before it, and in the child. */
 void sti_process_before_fork(void);
 void sti_process_in_child(void);
@@ -94,6 +99,13 @@ size_t sti_process_usable_size_in_part(void *block);
 /* Pages of code are mapped anew in the child, too, as it comes to them: functions that are seldom called lie
  * together. */
 #define STI_FORK_HANDLER __attribute__((cold))
+
+/* A second name of a function. */
+#ifdef __clang__
+#define STI_SAME_AS(function) __attribute__((alias(#function)))
+#else
+#define STI_SAME_AS(function) __attribute__((alias(#function), copy(function)))
+#endif
 
 /* A large table, of which most pages are never written to. They come behind all other variables, which so have few
  * pages: a fork(2) copies what the parent has of each. Such a table is never static, and has a name that is like those

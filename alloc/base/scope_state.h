@@ -17,6 +17,7 @@
 #include <unwind.h>
 
 #include "caller.h"
+#include "limits.h"
 
 struct sti_heap;
 struct sti_mapped;
@@ -44,9 +45,17 @@ struct sti_watch {
 
 /* Of its limit on processor time: interrupt/watch.h. */
 struct sti_cpu {
-    uint64_t limit;         /* 0: not measured */
+    _Atomic uint64_t limit; /* 0: not measured. Written by its thread */
     _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
     uint64_t look;          /* by sti_clock_now: before that the limit cannot be reached; UINT64_MAX: never */
+};
+
+/* Where its warnings are due, UINT64_MAX: nowhere (interrupt/warning.h). */
+struct sti_marks {
+    uint64_t allocated_end; /* a value of the thread's used */
+    uint64_t held;          /* bytes */
+    uint64_t cpu;           /* nanoseconds */
+    _Atomic uint64_t time;  /* by sti_clock_now. Relaxed: nothing is published through it */
 };
 
 #define STI_HOLD_REMEMBERED 12
@@ -99,6 +108,7 @@ struct sti_scope_request {
     const stint_token *stop;      /* when set: STINT_REASON_SHUTDOWN. May be NULL */
     struct sti_tally *tally;      /* where its end is counted; NULL: with its thread */
     struct stint_report **report; /* where its report goes, in the place of an older one; NULL: there is none */
+    struct sti_limits *limits;    /* that others may change; NULL: nobody may */
     uint64_t submitted_ns;        /* where wall_ns counts from, by sti_clock_now; 0: from the start */
     bool entered;  /* the options' account counts it already (sti_account_try_enter); the scope sees to that from now
                       on */
@@ -152,7 +162,12 @@ struct sti_scope {
     /* The interrupts'. */
     uint64_t start; /* by sti_clock_now; untimed: when it was submitted, or 0 */
     struct sti_cpu cpu;
-    uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none */
+    _Atomic uint64_t deadline; /* by sti_clock_now; UINT64_MAX: none. Written by its thread */
+    struct sti_marks marks;    /* where warn is not 0 */
+    uint64_t limits_counted;   /* this and the next two where others may change its limits (sti_scope_limits): which
+                                  version it goes by, of bytes; */
+    uint64_t limits_timed;     /* of time; */
+    uint64_t limits_told;      /* and of what the watch has told: hook.c */
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
@@ -169,13 +184,14 @@ struct sti_scope {
     unsigned masks;
     unsigned regions;            /* of blocking */
     uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */
+    unsigned warn;               /* options.warn */
     unsigned keeps;              /* regions whose blocks go to the process's heap; each is masked too */
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
     stint_guard *guards;
     stint_mutex *mutexes; /* held, newest first */
     uint64_t pushes;      /* of both */
-    stint_hook *hooks;    /* this and what follows, for the watch */
+    stint_guard *hooks;   /* this and what follows, for the watch */
     struct sti_thread *thread;
     struct sti_watch watch;
     bool watched; /* watch is on the list */
@@ -203,9 +219,55 @@ struct sti_scope {
     size_t sweep_at; /* when it will be next */
 };
 
+static inline uint64_t sti_scope_deadline(const struct sti_scope *scope)
+{
+    return atomic_load_explicit(&scope->deadline, memory_order_relaxed);
+}
+
+/* UINT64_MAX: there is none. */
+static inline uint64_t sti_scope_time_mark(const struct sti_scope *scope)
+{
+    return scope->warn != 0 ? atomic_load_explicit(&scope->marks.time, memory_order_relaxed) : UINT64_MAX;
+}
+
+static inline uint64_t sti_scope_cpu_limit(const struct sti_scope *scope)
+{
+    return atomic_load_explicit(&scope->cpu.limit, memory_order_relaxed);
+}
+
+/* The one that charges nothing else. */
+static inline struct sti_scope *sti_scope_outermost(const struct sti_scope *innermost)
+{
+    while (innermost->outer != NULL)
+        innermost = innermost->outer;
+    return (struct sti_scope *)(uintptr_t)innermost;
+}
+
+/* Those of its task, where others may change them; NULL: nobody may, or it lies inside its task's scope. */
+static inline struct sti_limits *sti_scope_limits(const struct sti_scope *scope)
+{
+    return scope->outer == NULL ? scope->request->limits : NULL;
+}
+
+/* It opens: by those of the options. */
+static inline void sti_scope_begin_limits(struct sti_scope *scope)
+{
+    scope->limits_counted = 0;
+    scope->limits_timed = 0;
+    scope->limits_told = 0;
+}
+
+/* What somebody has made of its limits since it took them; 0: nothing. */
+static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint64_t taken)
+{
+    const struct sti_limits *limits = sti_scope_limits(scope);
+    uint64_t version = limits != NULL ? sti_limits_version(limits) : taken;
+    return __builtin_expect(version != taken, 0) ? version : 0;
+}
+
 static inline bool sti_scope_has_limit_of_time(const struct sti_scope *scope)
 {
-    return scope->deadline != UINT64_MAX || scope->cpu.limit != 0;
+    return sti_scope_deadline(scope) != UINT64_MAX || sti_scope_cpu_limit(scope) != 0;
 }
 
 #endif

@@ -4,7 +4,6 @@
  * Any thread. */
 #include "system.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,21 +19,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "instrumentation.h"
 #include "module.h"
 #include "process.h"
 #include "thread.h"
 
 /* --- The control group of this process. Any thread.
  *
- * /proc/self/cgroup has a line for each hierarchy, "number:controllers:path"; version 2's is "0::path". Where a
- * controller is in neither line of version 1, it is in version 2. The hierarchies lie where systemd and the runtimes of
- * containers mount them: version 2 at /sys/fs/cgroup, or in its folder unified where version 1 is there too, version 1
- * in a folder for each controller. In a container the path may be one of the system outside; then it is not there, and
- * what is mounted is a group above this one. See cgroups(7). */
+ * /proc/self/cgroup has a line for each hierarchy; version 2's is "0::path". It lies where systemd and the runtimes of
+ * containers mount it, at /sys/fs/cgroup. In a container the path may be one of the system outside; then it is not
+ * there, and what is mounted is a group above this one. See cgroups(7). */
 
 #define MOUNT "/sys/fs/cgroup"
-#define NO_LIMIT_FROM ((size_t)1 << 62) /* version 1 says so in whole pages of a signed number */
+#define VERSION_2 "0::"
 #define KILL_MARGIN_SHIFT 4
 
 /* As a string, cut to size. */
@@ -52,52 +48,21 @@ static bool read_file(const char *path, char *text, size_t size)
     return count >= 0;
 }
 
-/* Is the word one of a list with commas between? */
-static bool lists(const char *list, const char *word)
+/* The process's path; NULL: there is none. */
+static const char *find_path(char *lines)
 {
-    size_t length = strlen(word);
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0'))
-            return true;
-    }
-    return false;
-}
-
-/* The process's path in the hierarchy that has the controller; NULL: there is none. */
-static const char *find_path(char *lines, const char *controller, bool *unified)
-{
-    const char *found = NULL;
     char *rest = NULL;
-    for (char *line = strtok_r(lines, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        char *controllers = strchr(line, ':');
-        char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-        if (path == NULL)
-            continue;
-        *path++ = '\0';
-        bool has_it = lists(controllers + 1, controller);
-        if (!has_it && strcmp(line, "0:") != 0)
-            continue;
-        found = path;
-        *unified = !has_it;
-        if (has_it)
-            break;
-    }
-    return found;
+    const char *line = strtok_r(lines, "\n", &rest);
+    while (line != NULL && strncmp(line, VERSION_2, strlen(VERSION_2)) != 0)
+        line = strtok_r(NULL, "\n", &rest);
+    return line != NULL ? line + strlen(VERSION_2) : NULL;
 }
 
-/* False: there is no such folder. */
-static bool find_mount(struct sti_cgroup *group, const char *root, const char *folder)
+/* Every group has this file, and nothing of version 1 has. */
+static bool is_version_2(const struct sti_cgroup *group)
 {
-    int length = snprintf(group->directory, sizeof group->directory, "%s" MOUNT "%s", root, folder);
-    group->top = (size_t)length;
-    return length > 0 && group->top < sizeof group->directory && access(group->directory, F_OK) == 0;
-}
-
-static bool is_version_2(const char *root)
-{
-    struct sti_cgroup group;
-    return find_mount(&group, root, "/cgroup.controllers");
+    char text[1];
+    return sti_cgroup_read(group, "cgroup.controllers", text, sizeof text);
 }
 
 /* Go to the group below the mount, if it is there. */
@@ -110,16 +75,13 @@ static void descend(struct sti_cgroup *group, const char *path)
         group->directory[group->top] = '\0';
 }
 
-bool sti_cgroup_find(struct sti_cgroup *group, const char *root, const char *controller)
+bool sti_cgroup_find(struct sti_cgroup *group, const char *root)
 {
     char lines[4 * STI_CGROUP_PATH_MAX];
-    char folder[64];
     snprintf(lines, sizeof lines, "%s/proc/self/cgroup", root);
-    const char *path = read_file(lines, lines, sizeof lines) ? find_path(lines, controller, &group->unified) : NULL;
-    if (path == NULL)
-        return false;
-    snprintf(folder, sizeof folder, "/%s", controller);
-    if (!find_mount(group, root, !group->unified ? folder : is_version_2(root) ? "" : "/unified"))
+    const char *path = read_file(lines, lines, sizeof lines) ? find_path(lines) : NULL;
+    group->top = (size_t)snprintf(group->directory, sizeof group->directory, "%s" MOUNT, root);
+    if (path == NULL || group->top >= sizeof group->directory || !is_version_2(group))
         return false;
     descend(group, path);
     return true;
@@ -141,14 +103,13 @@ bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *tex
     return length > 0 && (size_t)length < sizeof path && size > 0 && read_file(path, text, size);
 }
 
-/* SIZE_MAX: there is none, "max" in version 2. */
+/* SIZE_MAX: there is none ("max"). */
 static size_t limit_in(const struct sti_cgroup *group, const char *file)
 {
     char text[64];
     if (!sti_cgroup_read(group, file, text, sizeof text) || text[0] < '0' || text[0] > '9')
         return SIZE_MAX;
-    size_t limit = strtoull(text, NULL, 10);
-    return limit < NO_LIMIT_FROM ? limit : SIZE_MAX;
+    return strtoull(text, NULL, 10);
 }
 
 static size_t min(size_t a, size_t b)
@@ -161,12 +122,11 @@ size_t sti_cgroup_memory_limit(const char *root)
     struct sti_cgroup group;
     int error = errno;
     size_t limit = SIZE_MAX;
-    if (sti_cgroup_find(&group, root, "memory")) {
+    if (sti_cgroup_find(&group, root)) {
         do {
-            size_t killed = limit_in(&group, group.unified ? "memory.max" : "memory.limit_in_bytes");
+            size_t killed = limit_in(&group, "memory.max");
             limit = min(limit, killed != SIZE_MAX ? killed - (killed >> KILL_MARGIN_SHIFT) : SIZE_MAX);
-            if (group.unified)
-                limit = min(limit, limit_in(&group, "memory.high"));
+            limit = min(limit, limit_in(&group, "memory.high"));
         } while (sti_cgroup_ascend(&group));
     }
     errno = error;
@@ -297,27 +257,14 @@ unsigned sti_process_own_threads(void)
     return atomic_load_explicit(&services, memory_order_relaxed);
 }
 
-static unsigned count_threads(void)
-{
-    unsigned count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    const struct dirent *entry;
-    if (threads == NULL)
-        return 0;
-    while ((entry = readdir(threads)) != NULL)
-        count += entry->d_name[0] != '.';
-    closedir(threads);
-    return count;
-}
-
 unsigned sti_process_threads(void)
 {
-    unsigned count = count_threads();
-    for (int patience = 100; count > 1 + STI_TOOL_THREADS + sti_process_own_threads() && patience > 0; patience--) {
+    unsigned count = sti_process_count_threads();
+    for (int patience = 100; count > 1 + sti_process_own_threads() && patience > 0; patience--) {
         sti_thread_nap(1000000);
-        count = count_threads();
+        count = sti_process_count_threads();
     }
-    unsigned own = sti_process_own_threads() + STI_TOOL_THREADS;
+    unsigned own = sti_process_own_threads();
     return count > own ? count - own : count;
 }
 
@@ -339,21 +286,8 @@ bool sti_main_thread_has_ended(void)
     return process_vm_readv(getpid(), &memory, 1, &memory, 1, 0) < 0 && errno == ESRCH;
 }
 
-/* proc(5). It counts the main thread. */
+/* The main thread is counted. */
 bool sti_services_are_alone(void)
 {
-    static const char format[] = ") Z %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u";
-    char text[512] = "";
-    if (!sti_main_thread_has_ended())
-        return false;
-    int status = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (status < 0)
-        return false;
-    ssize_t size = read(status, text, sizeof text - 1);
-    close(status);
-    text[size > 0 ? size : 0] = '\0';
-    const char *behind_name = strrchr(text, ')');
-    unsigned threads = 0;
-    return behind_name != NULL && sscanf(behind_name, format, &threads) == 1 &&
-           threads == 1 + sti_process_own_threads();
+    return sti_main_thread_has_ended() && sti_process_count_threads() == 1 + sti_process_own_threads();
 }

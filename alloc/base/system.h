@@ -10,30 +10,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- The control group that this process runs in, of either version: where its directory is, what its files say. Any
+/* --- The control group of version 2 that this process runs in: where its directory is, what its files say. Any
  * thread; allocates nothing.
  *
  * A group's limits apply to the groups below it too, so a caller that asks for one looks at the group and then at each
  * above it that can be seen from here:
  *
  *     struct sti_cgroup group;
- *     if (sti_cgroup_find(&group, "", "cpu")) {
+ *     if (sti_cgroup_find(&group, "")) {
  *         do {
- *             sti_cgroup_read(&group, group.unified ? "cpu.max" : "cpu.cfs_quota_us", text, sizeof text) ...
+ *             sti_cgroup_read(&group, "cpu.max", text, sizeof text) ...
  *         } while (sti_cgroup_ascend(&group));
  *     } */
 
 #define STI_CGROUP_PATH_MAX 4096
 
 struct sti_cgroup {
-    bool unified; /* version 2 */
-    size_t top;   /* length of the directory that is the highest one visible */
+    size_t top; /* length of the directory that is the highest one visible */
     char directory[STI_CGROUP_PATH_MAX];
 };
 
-/* The calling process's group for this controller ("memory", "cpu"). Every path has root in front of it: "", but for a
- * test. False: there is none that can be seen. */
-bool sti_cgroup_find(struct sti_cgroup *group, const char *root, const char *controller);
+/* The calling process's group. Every path has root in front of it: "", but for a test. False: there is none that can be
+ * seen. */
+bool sti_cgroup_find(struct sti_cgroup *group, const char *root);
 
 /* Go to the group above. False: it cannot be seen, and nothing has changed. */
 bool sti_cgroup_ascend(struct sti_cgroup *group);
@@ -42,7 +41,7 @@ bool sti_cgroup_ascend(struct sti_cgroup *group);
 bool sti_cgroup_read(const struct sti_cgroup *group, const char *file, char *text, size_t size);
 
 /* The bytes that the groups leave this process before it is slowed down (memory.high) or has a sixteenth left until it
- * is killed (memory.max, memory.limit_in_bytes). 0: they set no limit. */
+ * is killed (memory.max). 0: they set no limit. */
 size_t sti_cgroup_memory_limit(const char *root);
 
 /* --- How much of this process is in memory. Any thread; allocates nothing.
@@ -76,7 +75,7 @@ unsigned sti_process_own_threads(void);
  * there a little longer, so it is given a moment to go: a tenth of a second. 0: /proc does not tell. */
 unsigned sti_process_threads(void);
 
-/* The main thread has ended: 0.3 µs. Only then another 20, to ask whether that holds for all others. */
+/* The main thread has ended: 0.3 µs. Only then a microsecond or two more, to ask whether that holds for all others. */
 bool sti_main_thread_has_ended(void);
 bool sti_services_are_alone(void);
 

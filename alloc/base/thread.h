@@ -67,6 +67,7 @@ struct sti_thread {
     uint64_t memory_check;         /* value of used beyond which what the scopes hold must be measured */
     struct sti_nursery *nursery;   /* where young scopes allocate */
     struct sti_heap *warm;         /* an empty heap for the next scope */
+    struct sti_heap *libc;         /* one for what libc allocates in it, with what that has left there (kept.h) */
     struct sti_heap *retired;      /* heaps with blocks of tasks that ended Ok, the newest first */
     size_t retired_count;
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
@@ -105,6 +106,12 @@ extern _Thread_local struct sti_thread *sti_thread_metered;
  * too (sampling.h); while the library works for a scope that begins or ends, and in a profile's callbacks, it is
  * NULL. */
 extern _Thread_local struct sti_thread *sti_thread_counted;
+
+/* The innermost scope that the calling thread is in; NULL: it is in none, or the library works for one. */
+static inline struct sti_scope *sti_scope_metered(void)
+{
+    return sti_thread_metered != NULL ? sti_thread_metered->scope : NULL;
+}
 
 /* The calling thread goes into a scope; into none, while the library works for one; and back into the one below, or to
  * where it is in none. */
@@ -146,6 +153,14 @@ struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */
 struct sti_thread *sti_thread_own(void);
+
+/* The innermost scope that the calling thread has open, also while the library works for it; NULL: none. Safe in signal
+ * handlers. */
+static inline struct sti_scope *sti_scope_innermost(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    return thread != NULL ? thread->scope : NULL;
+}
 
 /* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
  * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it

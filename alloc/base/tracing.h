@@ -86,9 +86,10 @@ static inline uint64_t sti_trace_flow(const void *what, uint64_t ns)
 enum sti_trace_mark {
     STI_TRACE_WAKE = 1,
     STI_TRACE_STEAL,
-    STI_TRACE_TRIPPED,    /* a stint_reason; this and the next two: safe in signal handlers */
+    STI_TRACE_TRIPPED,    /* a stint_reason; this and the next three: safe in signal handlers */
     STI_TRACE_DEFERRED,   /* a stint_deferral */
     STI_TRACE_DELIVERED,  /* a stint_on_interrupt */
+    STI_TRACE_WARNED,     /* a stint_reason */
     STI_TRACE_LOST,       /* so many in all */
     STI_TRACE_THREAD,     /* the rest is written and read here: first this, */
     STI_TRACE_BEGIN_TASK, /* then what begins, */

@@ -29,6 +29,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/utf8.h"
+#include "alloc/interrupt/warning.h"
 #include "allocate.h"
 #include "meter.h"
 
@@ -52,6 +53,8 @@ struct stint_account {
     struct counter waiting; /* written as a task is submitted, and taken out of a queue */
     stint_account *parent;
     atomic_uint weight;
+    atomic_uint warn;        /* percent; 0: nobody is to be warned */
+    atomic_uint warned;      /* of which numbers somebody has been: a bit each */
     struct sti_label *label; /* what its tasks are counted under */
     char name[];
 };
@@ -105,6 +108,24 @@ static __attribute__((noinline, cold)) bool add_after_asking(stint_account *acco
     return add_within(counter, amount);
 }
 
+/* One of them finds it first. */
+static __attribute__((noinline, cold)) void warn(stint_account *account, enum number number, unsigned percent)
+{
+    const struct counter *counter = &account->counters[number];
+    uint64_t used = atomic_load_explicit(&counter->value, memory_order_relaxed);
+    if (number > MEMORY || used <= sti_warning_part(limit_of(counter), percent) ||
+        (atomic_fetch_or_explicit(&account->warned, 1U << number, memory_order_relaxed) & 1U << number) != 0)
+        return;
+    const stint_warning warning = {
+        .reason = STINT_REASON_ACCOUNT,
+        .name = account->name,
+        .used = used,
+        .limit = limit_of(counter),
+        .memory = number == MEMORY,
+    };
+    sti_warning_post(&warning);
+}
+
 static bool add(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
 {
     for (stint_account *at = account; at != end; at = at->parent) {
@@ -112,6 +133,9 @@ static bool add(stint_account *account, const stint_account *end, enum number nu
             subtract(account, at, number, amount);
             return false;
         }
+        unsigned percent = atomic_load_explicit(&at->warn, memory_order_relaxed);
+        if (__builtin_expect(percent != 0, 0))
+            warn(at, number, percent);
     }
     return true;
 }
@@ -433,12 +457,14 @@ static void set_limits(stint_account *account, const stint_account_limits *limit
     atomic_store_explicit(&account->counters[RUNNING].limit, limits->running, memory_order_seq_cst);
     atomic_store_explicit(&account->waiting.limit, limits->waiting, memory_order_seq_cst);
     atomic_store_explicit(&account->weight, limits->weight, memory_order_relaxed);
+    atomic_store_explicit(&account->warn, limits->warn, memory_order_relaxed);
+    atomic_store_explicit(&account->warned, 0, memory_order_relaxed);
 }
 
 static int take_limits(stint_account_limits *limits, const stint_account_limits *given)
 {
     int error = sti_sized_in(limits, sizeof *limits, STI_SIZED_UP_TO(stint_account_limits, waiting), given);
-    return error != 0 || limits->weight <= HIGHEST_WEIGHT ? error : EINVAL;
+    return error != 0 || (limits->weight <= HIGHEST_WEIGHT && limits->warn <= 100) ? error : EINVAL;
 }
 
 int stint_account_set_limits(stint_account *account, const stint_account_limits *limits)

@@ -4,6 +4,7 @@
  * allocate.h. Any thread. */
 #include "allocate.h"
 
+#include <stdatomic.h>
 #include <stint/alloc.h>
 #include <stint/interrupt.h>
 #include <stint/version.h>
@@ -14,6 +15,7 @@
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
+#include "alloc/rollback/checked.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/nursery.h"
@@ -61,7 +63,8 @@ void *sti_allocate_unrefused(size_t alignment, size_t size)
 {
     struct sti_thread *thread = sti_thread_metered;
     thread->used += sti_meter_rounded(size);
-    return make_aligned(thread, alignment > 16 ? alignment : 16, size);
+    void *block = make_aligned(thread, alignment > 16 ? alignment : 16, size);
+    return sti_checked_new(block, size, NULL);
 }
 
 static void *adopt(void *block, size_t size, const void *caller)
@@ -106,6 +109,7 @@ void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *
     void *block = source == STI_SOURCE_TASK   ? make(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_malloc(thread, size)
                                               : sti_backend_malloc(size);
+    block = sti_checked_new(block, size, caller);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
@@ -117,6 +121,7 @@ void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const
     void *block = source == STI_SOURCE_TASK   ? make_zeroed(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_zalloc(thread, size)
                                               : sti_backend_zalloc(size);
+    block = sti_checked_new(block, size, caller);
     return sti_sampling_made(thread, block, size, 0, caller);
 }
 
@@ -137,6 +142,7 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
         sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
         block = make_aligned(thread, alignment, size);
     }
+    block = sti_checked_new(block, size, caller);
     return block != NULL ? sti_sampling_made(thread, block, size, alignment, caller) : sti_allocate_failed();
 }
 
@@ -147,6 +153,8 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller)
         return sti_process_realloc_in_part(block, size);
     if (block == NULL)
         return sti_allocate(size, caller);
+    if (sti_checked_is_on)
+        sti_checked_expect(block, caller);
     size_t usable = sti_backend_usable_size(block);
     if (size <= usable && size >= usable / 2 && size > 0)
         return block;
@@ -158,16 +166,27 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller)
     return moved;
 }
 
-/* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. */
-static void set_errno(int error, void *unused)
+static atomic_size_t faults;
+
+size_t sti_allocate_faults(void)
+{
+    return atomic_load_explicit(&faults, memory_order_relaxed);
+}
+
+/* mimalloc sets no errno; it reports ENOMEM, and EOVERFLOW for an absurd size, which malloc calls ENOMEM too. Whatever
+ * else it reports is a list of free blocks that it has found broken, in the midst of any function. */
+static void hear_error(int error, void *unused)
 {
     (void)unused;
-    errno = error == EOVERFLOW ? ENOMEM : error;
+    if (error == ENOMEM || error == EOVERFLOW)
+        errno = ENOMEM;
+    else
+        atomic_fetch_add_explicit(&faults, 1, memory_order_relaxed);
 }
 
 void sti_allocate_start(void)
 {
-    sti_backend_on_error(set_errno);
+    sti_backend_on_error(hear_error);
 }
 
 void *stint_malloc(size_t size)

@@ -168,6 +168,9 @@ static inline bool sti_record_charge(size_t size, const void *caller)
     return sti_record_charge_to(sti_thread_metered, size, caller);
 }
 
+/* So often has mimalloc found what its lists say of free blocks to be wrong. Any thread. */
+size_t sti_allocate_faults(void);
+
 /* At start. */
 void sti_allocate_start(void);
 

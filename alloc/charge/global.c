@@ -14,6 +14,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/heap.h"
 
@@ -42,6 +43,8 @@ atomic_size_t sti_global_limit;
 static _Atomic uint64_t next_look;
 static atomic_size_t resident; /* at the last one */
 static _Atomic uint64_t since;
+static atomic_uint warn; /* percent; 0: nobody is to be warned */
+static atomic_bool warned;
 static atomic_size_t seen; /* resident, when the victim was chosen */
 
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,6 +54,9 @@ static void *report_argument;
 int stint_global_set_memory_limit(size_t bytes)
 {
     if (sti_process_is_partial())
+        return ENOTSUP;
+    struct sti_cgroup group;
+    if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP && !sti_cgroup_find(&group, ""))
         return ENOTSUP;
     if (bytes == STINT_MEMORY_LIMIT_OF_CGROUP)
         bytes = sti_cgroup_memory_limit("");
@@ -66,6 +72,17 @@ int stint_global_set_memory_limit(size_t bytes)
 size_t stint_global_memory_limit(void)
 {
     return atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
+}
+
+int stint_global_set_warning(unsigned percent)
+{
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    if (percent > 100)
+        return EINVAL;
+    atomic_store_explicit(&warn, percent, memory_order_relaxed);
+    atomic_store_explicit(&warned, false, memory_order_relaxed);
+    return 0;
 }
 
 void stint_global_set_report(stint_global_report_fn *report, void *arg)
@@ -133,6 +150,17 @@ static uint64_t until_next_look(size_t held, size_t limit)
     return ns < SHORTEST_INTERVAL_NS ? SHORTEST_INTERVAL_NS : ns > LONGEST_INTERVAL_NS ? LONGEST_INTERVAL_NS : ns;
 }
 
+static void warn_if_near(size_t held, size_t limit)
+{
+    unsigned percent = atomic_load_explicit(&warn, memory_order_relaxed);
+    uint64_t mark = sti_warning_part(limit, percent);
+    if (percent == 0 || held < mark - mark / 8)
+        atomic_store_explicit(&warned, false, memory_order_relaxed);
+    else if (held > mark && !atomic_exchange_explicit(&warned, true, memory_order_relaxed))
+        sti_warning_post(
+            &(const stint_warning){ .reason = STINT_REASON_GLOBAL_MEMORY_LIMIT, .used = held, .limit = limit });
+}
+
 /* No thread is cancelled in the midst of a malloc. */
 static void look(uint64_t now)
 {
@@ -143,6 +171,7 @@ static void look(uint64_t now)
     atomic_store_explicit(&resident, held, memory_order_relaxed);
     atomic_compare_exchange_strong_explicit(&next_look, &due, now + until_next_look(held, limit), memory_order_relaxed,
                                             memory_order_relaxed);
+    warn_if_near(held, limit);
     if (limit != 0 && held > limit)
         make_room(now, held, limit);
     sti_thread_set_cancellation(cancellation);

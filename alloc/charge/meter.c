@@ -15,7 +15,9 @@
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
 #include "global.h"
 #include "shared_budget.h"
@@ -88,14 +90,15 @@ static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged
 static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
 {
     uint64_t floor = max(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
-    uint64_t slack = held < scope->memory_limit ? scope->memory_limit - held : 0;
+    uint64_t limit = scope->warn != 0 ? min(scope->memory_limit, scope->marks.held) : scope->memory_limit;
+    uint64_t slack = held < limit ? limit - held : 0;
     return chargeable(scope->share != NULL ? floor : max(slack, floor));
 }
 
 void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
 {
     thread->allocating = heap != NULL ? heap->theap : NULL;
-    thread->small = heap != NULL ? STI_BACKEND_SMALL : 0;
+    thread->small = heap != NULL && !sti_checked_is_on ? STI_BACKEND_SMALL : 0; /* that way records nothing */
 }
 
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
@@ -188,6 +191,11 @@ static bool passes_memory_limit(const struct sti_scope *scope, size_t held, size
     return scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
 }
 
+static uint64_t held_by_all(const struct sti_share *share)
+{
+    return atomic_load_explicit(&share->group->held, memory_order_relaxed);
+}
+
 /* Measure the scope and those around it. Returns how many bytes may be charged before the next time. What inner scopes
  * learn of those around them stays known when they end. */
 static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_scope *scope, struct measurement *all)
@@ -198,6 +206,9 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
     scope->peak = max(scope->peak, all->possible && !passes ? held + all->wanted : held);
     sti_reporting_measured(scope, held);
+    if (scope->warn != 0)
+        sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share)
+                                                             : held + (all->possible ? all->wanted : 0));
     uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
     if (scope->memory_limit != 0)
         until_check = min(until_check, until_limit_check(scope, held));
@@ -313,22 +324,66 @@ static uint64_t renew_allocation_end(struct sti_scope *scope)
  * charged. The next sample is due before the new end; so the limit that has been stored may stay. */
 static void draw_from_group(struct sti_scope *innermost, struct sti_share *share, uint64_t charge)
 {
-    struct sti_scope *task = innermost;
-    while (task->outer != NULL)
-        task = task->outer;
+    struct sti_scope *task = sti_scope_outermost(innermost);
     uint64_t after = saturating_add(task->thread->used, charge);
     if (after <= task->own_end)
         return;
     bool possible = charge <= LARGEST_CHARGE;
-    if (possible ? !sti_group_draw(share, task, after) : charge > share->group->allocation_limit)
+    if (possible ? !sti_group_draw(share, task, after) : charge > sti_group_allocation_limit(share->group))
         sti_interrupt_trip(task, STINT_REASON_ALLOCATION_LIMIT);
     else
         renew_allocation_end(innermost);
 }
 
+/* Somebody has changed the limits of the task that the thread runs (base/limits.h): go by those of bytes from now on.
+ * All ends and checks are set anew. */
+static __attribute__((noinline, cold)) void take_limits(struct sti_thread *thread, struct sti_scope *task)
+{
+    task->limits_counted =
+        sti_limits_version(sti_scope_limits(task)); /* first: what is changed after that is taken again */
+    if (sti_scope_limits(task)->changed != NULL)
+        return;
+    const stint_budget budget = sti_limits_read(sti_scope_limits(task));
+    if (task->share != NULL)
+        sti_group_take_limits(task->share, task, budget.allocation, budget.memory);
+    else
+        task->own_end = budget.allocation != 0 ? saturating_add(task->begin, budget.allocation) : UINT64_MAX;
+    task->memory_limit = budget.memory;
+    if (task->warn != 0)
+        sti_warning_mark_bytes(task, &budget);
+    renew_allocation_end(thread->scope);
+    thread->memory_check = 0;
+}
+
+/* By the scope, and as far as is known by its other threads, when its thread's used is this. */
+static uint64_t allocated_by(const struct sti_scope *scope, uint64_t used)
+{
+    const struct sti_share *share = scope->share;
+    uint64_t allocated = used - scope->begin;
+    return share == NULL ? allocated
+                         : allocated + atomic_load_explicit(&share->group->used, memory_order_relaxed) - share->used;
+}
+
+static void warn_of_allocated(struct sti_scope *innermost, uint64_t after)
+{
+    for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
+        if (scope->warn != 0)
+            sti_warning_look_at_allocated(scope, allocated_by(scope, after));
+    }
+}
+
+static void publish_usage(const struct sti_scope *task)
+{
+    const struct sti_share *share = task->share;
+    uint64_t allocated = allocated_by(task, task->thread->used);
+    uint64_t peak = share != NULL ? atomic_load_explicit(&share->group->peak, memory_order_relaxed) : task->peak;
+    atomic_store_explicit(&sti_scope_limits(task)->allocated, allocated, memory_order_relaxed);
+    atomic_store_explicit(&sti_scope_limits(task)->peak, peak, memory_order_relaxed);
+}
+
 static bool has_limit_of_time(const struct sti_scope *scope)
 {
-    while (scope != NULL && scope->deadline == UINT64_MAX && scope->cpu.look == UINT64_MAX)
+    while (scope != NULL && sti_scope_deadline(scope) == UINT64_MAX && scope->cpu.look == UINT64_MAX)
         scope = scope->outer;
     return scope != NULL;
 }
@@ -352,6 +407,8 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         if (scope->account != NULL)
             limit = min(limit, scope->granted_end);
+        if (scope->warn != 0)
+            limit = min(limit, scope->marks.allocated_end);
     }
     return min(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
@@ -398,6 +455,7 @@ struct asked {
     uint64_t charge;
     size_t size;
     uint64_t after; /* the thread's used, when it is charged */
+    struct sti_scope *task;
     struct sti_share *share;
     uint64_t samples;       /* of the running profile that fall in it, */
     bool is_drawn;          /* and have been drawn */
@@ -411,8 +469,11 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
     asked->after = saturating_add(thread->used, asked->charge);
     asked->possible = asked->charge <= LARGEST_CHARGE;
     asked->is_kept = sti_meter_is_kept_block(thread, caller);
-    asked->share = sti_group_member(thread->scope);
+    asked->task = sti_scope_outermost(thread->scope);
+    asked->share = asked->task->share;
     thread->scope->samples++;
+    if (sti_scope_new_limits(asked->task, asked->task->limits_counted) != 0)
+        take_limits(thread, asked->task);
     if (asked->share != NULL && (sti_group_must_measure(asked->share, asked->after) || asked->charge > LARGE))
         thread->memory_check = 0;
     if (!sti_sampling_is_joined(&thread->sampling))
@@ -440,6 +501,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
         sti_interrupt_trip(passed, STINT_REASON_ALLOCATION_LIMIT);
     else if (asked->possible && (passed = sti_account_draw(scope, asked->after)) != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
+    warn_of_allocated(scope, asked->after);
     uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
     if (saturating_add(asked->after, beyond) > thread->memory_check) {
         struct passed memory = measure_exactly(thread, bytes_of(asked));
@@ -495,6 +557,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     collect(thread, &asked, caller);
     look_at_budgets(thread, &asked);
     look_at_flags(thread, &asked);
+    if (sti_scope_limits(asked.task) != NULL)
+        publish_usage(asked.task);
     bool allowed = decide(thread, &asked, caller);
     if (asked.is_drawn && !allowed)
         sti_sampling_hooks->draw_again(thread);

@@ -100,9 +100,11 @@ static bool leave_stream(void *stream, void *before)
     return tell_us(noted);
 }
 
-static const struct sti_undo_kind of_stream = {
-    .size = sizeof(struct stream), .rule = STI_RULE_HANDLE, .undo = close_stream, .leave = leave_stream
-};
+static const struct sti_undo_kind of_stream = { .size = sizeof(struct stream),
+                                                .rule = STI_RULE_HANDLE,
+                                                .sort = STI_UNDO_OF_LIBC,
+                                                .undo = close_stream,
+                                                .leave = leave_stream };
 
 static inline FILE *noted(FILE *stream, struct stream how)
 {
@@ -180,9 +182,9 @@ static void close_directory(struct sti_scope *scope, void *key, void *before)
     closedir(key);
 }
 
-static const struct sti_undo_kind of_directory = { .size = sizeof(bool),
-                                                   .rule = STI_RULE_HANDLE,
-                                                   .undo = close_directory };
+static const struct sti_undo_kind of_directory = {
+    .size = sizeof(bool), .rule = STI_RULE_HANDLE, .sort = STI_UNDO_OF_LIBC, .undo = close_directory
+};
 
 static DIR *noted_directory(DIR *directory, bool is_around)
 {
@@ -220,7 +222,9 @@ static void close_regex(struct sti_scope *scope, void *key, void *before)
     regfree(before);
 }
 
-static const struct sti_undo_kind of_regex = { .size = sizeof(regex_t), .rule = STI_RULE_HANDLE, .undo = close_regex };
+static const struct sti_undo_kind of_regex = {
+    .size = sizeof(regex_t), .rule = STI_RULE_HANDLE, .sort = STI_UNDO_OF_LIBC, .undo = close_regex
+};
 
 int regcomp(regex_t *regex, const char *pattern, int flags)
 {

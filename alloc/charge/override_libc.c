@@ -26,16 +26,16 @@
 #include "allocate.h"
 
 STINT_API char *strdup(const char *string);
-STINT_API char *__strdup(const char *string);
+STINT_API char *__strdup(const char *string) STI_SAME_AS(strdup);
 STINT_API char *strndup(const char *string, size_t length);
-STINT_API char *__strndup(const char *string, size_t length);
+STINT_API char *__strndup(const char *string, size_t length) STI_SAME_AS(strndup);
 STINT_API int asprintf(char **out, const char *format, ...);
-STINT_API int __asprintf(char **out, const char *format, ...);
+STINT_API int __asprintf(char **out, const char *format, ...) STI_SAME_AS(asprintf);
 STINT_API int vasprintf(char **out, const char *format, va_list arguments);
 STINT_API int __asprintf_chk(char **out, int flag, const char *format, ...);
 STINT_API int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments);
 STINT_API ssize_t getdelim(char **line, size_t *size, int delimiter, FILE *stream);
-STINT_API ssize_t __getdelim(char **line, size_t *size, int delimiter, FILE *stream);
+STINT_API ssize_t __getdelim(char **line, size_t *size, int delimiter, FILE *stream) STI_SAME_AS(getdelim);
 STINT_API ssize_t getline(char **line, size_t *size, FILE *stream);
 STINT_API char *realpath(const char *path, char *resolved);
 STINT_API char *__realpath_chk(const char *path, char *resolved, size_t size);
@@ -65,17 +65,7 @@ char *strdup(const char *string)
     return make_copy(string, strlen(string), STI_CALLER());
 }
 
-char *__strdup(const char *string)
-{
-    return make_copy(string, strlen(string), STI_CALLER());
-}
-
 char *strndup(const char *string, size_t length)
-{
-    return make_copy(string, strnlen(string, length), STI_CALLER());
-}
-
-char *__strndup(const char *string, size_t length)
 {
     return make_copy(string, strnlen(string, length), STI_CALLER());
 }
@@ -100,15 +90,6 @@ static int print_to_block(char **out, int flag, const char *format, va_list argu
 }
 
 int asprintf(char **out, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = print_to_block(out, 0, format, arguments, STI_CALLER());
-    va_end(arguments);
-    return length;
-}
-
-int __asprintf(char **out, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -148,11 +129,6 @@ static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream,
 }
 
 ssize_t getdelim(char **line, size_t *size, int delimiter, FILE *stream)
-{
-    return read_line(line, size, delimiter, stream, STI_CALLER());
-}
-
-ssize_t __getdelim(char **line, size_t *size, int delimiter, FILE *stream)
 {
     return read_line(line, size, delimiter, stream, STI_CALLER());
 }

@@ -15,6 +15,8 @@
 #include <stdarg.h>
 #include <stint/api.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "alloc/base/backend.h"
 #include "alloc/base/caller.h"
@@ -23,10 +25,12 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/rollback/kept.h"
 #include "alloc/rollback/mapping.h"
+#include "alloc/rollback/undo.h"
 #include "allocate.h"
 
 STINT_API void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset);
-STINT_API void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset);
+STINT_API void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset)
+    STI_SAME_AS(mmap);
 STINT_API int munmap(void *address, size_t length);
 STINT_API void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...);
 STINT_API int mprotect(void *address, size_t length, int protection);
@@ -37,6 +41,7 @@ STINT_API int mlock2(const void *address, size_t length, unsigned flags);
 
 #ifndef MADV_GUARD_INSTALL /* glibc 2.36 has it not yet */
 #define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
 #endif
 
 #define PAGE ((size_t)4096)
@@ -174,13 +179,52 @@ static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
     return made;
 }
 
-/* A task that tells the kernel something of pages of its heap is charged for the record. False: out of memory. */
-static bool note_protection(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind, const void *caller)
+/* --- Pages of its own heaps of which a task has told the kernel something: by mprotect, a guard page below a stack, or
+ * what is not to be written to any more; by mlock or madvise, what is not to be swapped out, or not to be in the child
+ * of a fork(2). Blocks of a heap that is rolled back go to whoever allocates next, so a rollback tells the kernel
+ * before that they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its program's
+ * concern, as it is anywhere.
+ *
+ * The key of such an entry of the undo log is the range itself: where it begins, which is below 2^47, and behind that,
+ * in place of the bits that are 0, how many pages it has. */
+
+#define LENGTH_BITS 29 /* two TiB; more is refused */
+#define PAGE_BITS 12
+
+/* NULL: it is longer. */
+static void *key_of(uintptr_t begin, uintptr_t end)
+{
+    size_t pages = (end - begin) >> PAGE_BITS;
+    return pages >> LENGTH_BITS == 0 ? (void *)(begin << (LENGTH_BITS - PAGE_BITS) | pages) : NULL;
+}
+
+/* All that it may have been told. By system calls, which the overrides do not see. */
+static void make_plain(struct sti_scope *scope, void *key, void *unused)
+{
+    const int advices[] = { MADV_DOFORK, MADV_KEEPONFORK, MADV_DODUMP, MADV_GUARD_REMOVE };
+    uintptr_t begin = (uintptr_t)key >> LENGTH_BITS << PAGE_BITS;
+    size_t size = ((uintptr_t)key & (((uintptr_t)1 << LENGTH_BITS) - 1)) << PAGE_BITS;
+    (void)scope;
+    (void)unused;
+    if (!sti_backend_has_made((void *)begin))
+        return;
+    sti_protect_plainly((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
+    syscall(SYS_munlock, begin, size);
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
+        syscall(SYS_madvise, begin, size, advices[i]);
+}
+
+static const struct sti_undo_kind of_protected = { .sort = STI_UNDO_OF_PAGES, .undo = make_plain };
+static const struct sti_undo_kind of_advised = { .sort = STI_UNDO_OF_PAGES, .undo = make_plain };
+
+/* It is about to do so, and is charged for the entry. False: out of memory. */
+static bool note_pages(const struct sti_undo_kind *kind, uintptr_t begin, uintptr_t end, const void *caller)
 {
     struct sti_thread *thread = asker(caller);
+    void *key = key_of(begin, end);
     if (thread == NULL || !sti_task_has(thread, begin))
         return true;
-    return sti_record_charge_to(thread, RECORD, caller) && sti_protection_note(thread->scope, begin, end, kind);
+    return key != NULL && sti_record_charge_to(thread, RECORD, caller) && sti_undo_add(kind, key, NULL);
 }
 
 static bool is_open(int protection)
@@ -193,7 +237,7 @@ static bool note_place(const struct wanted *wanted, const void *caller)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
     bool is_noted = begin % PAGE == 0 && replaces(wanted->flags) && !is_open(wanted->protection);
-    return !is_noted || note_protection(begin, begin + size_of(wanted), STI_MAPPING_PROTECTED, caller);
+    return !is_noted || note_pages(&of_protected, begin, begin + size_of(wanted), caller);
 }
 
 /* Where nothing is it is as new, and where something is everywhere it is put in its place. Between the two nobody could
@@ -237,12 +281,6 @@ STI_INLINE void *map(const struct wanted *wanted, const void *caller)
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
-{
-    const struct wanted wanted = { address, length, protection, flags, descriptor, offset };
-    return map(&wanted, STI_CALLER());
-}
-
-void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset)
 {
     const struct wanted wanted = { address, length, protection, flags, descriptor, offset };
     return map(&wanted, STI_CALLER());
@@ -327,12 +365,11 @@ static int protect(void *address, size_t length, int protection, int key, const 
     struct sti_thread *thread = reserved > 0 ? asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
-    if ((reserved > 0 && !take_into_use(begin, end)) ||
-        (!opens && !note_protection(begin, end, STI_MAPPING_PROTECTED, caller)))
+    if ((reserved > 0 && !take_into_use(begin, end)) || (!opens && !note_pages(&of_protected, begin, end, caller)))
         return refuse(ENOMEM);
     int result = sti_protect_plainly(address, length, protection, key);
-    if (result == 0 && opens && sti_mapping_any())
-        sti_protection_forget(begin, end);
+    if (result == 0 && opens) /* a part of what is noted is done again with the rest of it */
+        sti_undo_end(&of_protected, key_of(begin, end), NULL);
     return result;
 }
 
@@ -354,7 +391,7 @@ static bool note_advice(const void *address, size_t length, const void *caller)
     uintptr_t begin = (uintptr_t)address & ~(PAGE - 1);
     uintptr_t end = round_up((uintptr_t)address + length, PAGE);
     return STI_LIKELY(sti_thread_metered == NULL) || !is_place(begin, end) ||
-           note_protection(begin, end, STI_MAPPING_ADVISED, caller);
+           note_pages(&of_advised, begin, end, caller);
 }
 
 int madvise(void *address, size_t length, int advice)
@@ -403,7 +440,7 @@ static void *grow_in_record(const struct move *move)
     struct sti_mapping *mapping = sti_mapping_last(move->begin, move->end);
     if (mapping == NULL)
         return move_plainly(move);
-    if (mapping->begin > move->begin || mapping->end < move->end || sti_mapping_is_of_heap(mapping->kind))
+    if (mapping->begin > move->begin || mapping->end < move->end)
         return fail(EFAULT);
     uintptr_t made = (uintptr_t)move_plainly(move);
     enum sti_mapping_kind kind = mapping->kind;

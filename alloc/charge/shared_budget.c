@@ -30,23 +30,22 @@
 
 struct sti_share *sti_group_member(const struct sti_scope *innermost)
 {
-    while (innermost->outer != NULL)
-        innermost = innermost->outer;
-    return innermost->share;
+    return sti_scope_outermost(innermost)->share;
 }
 
 static uint64_t grant_size(const struct sti_group *group)
 {
-    uint64_t part = group->allocation_limit >> GRANT_SHIFT;
+    uint64_t part = sti_group_allocation_limit(group) >> GRANT_SHIFT;
     return part < LARGEST_GRANT ? part : LARGEST_GRANT;
 }
 
 /* Let the sum of all grants grow by so much if that leaves it within the limit. */
 static bool grant_within(struct sti_group *group, uint64_t amount)
 {
+    uint64_t limit = sti_group_allocation_limit(group);
     uint64_t granted = atomic_load_explicit(&group->granted, memory_order_relaxed);
     do {
-        if (granted > group->allocation_limit || amount > group->allocation_limit - granted)
+        if (granted > limit || amount > limit - granted)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&group->granted, &granted, granted + amount, memory_order_relaxed,
                                                     memory_order_relaxed));
@@ -72,9 +71,10 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
     struct sti_group *group = share->group;
     uint64_t needed = after - scope->begin;
     uint64_t more = needed - share->used;
+    uint64_t limit = sti_group_allocation_limit(group);
     uint64_t used = atomic_load_explicit(&group->used, memory_order_relaxed);
     do {
-        if (used > group->allocation_limit || more > group->allocation_limit - used)
+        if (used > limit || more > limit - used)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&group->used, &used, used + more, memory_order_relaxed,
                                                     memory_order_relaxed));
@@ -83,13 +83,37 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
     return true;
 }
 
+/* What it has been charged until now counts as granted. */
+static void begin_to_draw(struct sti_share *share, struct sti_scope *scope)
+{
+    struct sti_group *group = share->group;
+    uint64_t used = scope->thread->used - scope->begin;
+    atomic_fetch_add_explicit(&group->used, used - share->used, memory_order_relaxed);
+    share->used = used;
+    scope->own_end = UINT64_MAX;
+    if (sti_group_allocation_limit(group) != 0) {
+        atomic_fetch_add_explicit(&group->granted, used, memory_order_relaxed);
+        scope->own_end = scope->thread->used;
+    }
+}
+
+/* A share that draws goes on with it: it does so up to a limit that is none. */
+void sti_group_take_limits(struct sti_share *share, struct sti_scope *scope, uint64_t allocation, size_t memory)
+{
+    atomic_store_explicit(&share->group->allocation_limit, allocation != 0 ? allocation : UINT64_MAX,
+                          memory_order_relaxed);
+    atomic_store_explicit(&share->group->memory_limit, memory, memory_order_relaxed);
+    if (scope->own_end == UINT64_MAX)
+        begin_to_draw(share, scope);
+}
+
 static void settle_allocation(struct sti_share *share, const struct sti_scope *scope)
 {
     struct sti_group *group = share->group;
     uint64_t used = scope->thread->used - scope->begin;
     atomic_fetch_add_explicit(&group->used, used - share->used, memory_order_relaxed);
     share->used = 0;
-    if (group->allocation_limit != 0)
+    if (scope->own_end != UINT64_MAX)
         atomic_fetch_sub_explicit(&group->granted, scope->own_end - scope->begin - used, memory_order_relaxed);
 }
 
@@ -97,13 +121,8 @@ void sti_group_begin(struct sti_share *share, struct sti_scope *scope)
 {
     struct sti_group *group = share->group;
     struct sti_thread *thread = scope->thread;
-    share->used = thread->used - scope->begin;
-    atomic_fetch_add_explicit(&group->used, share->used, memory_order_relaxed);
-    if (group->allocation_limit != 0) {
-        atomic_fetch_add_explicit(&group->granted, share->used, memory_order_relaxed);
-        scope->own_end = thread->used;
-        scope->allocation_end = thread->used;
-    }
+    begin_to_draw(share, scope);
+    scope->allocation_end = scope->own_end;
     if (share->account_reserved != 0) {
         atomic_fetch_sub_explicit(&group->account_reserved, share->account_reserved, memory_order_relaxed);
         scope->reserved = share->account_reserved;
@@ -133,8 +152,8 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
     sti_group_note_asked(share);
     sti_group_hold(share, sti_heap_held(scope), 0);
     settle_account(share, scope);
-    if (group->allocation_limit != 0 &&
-        atomic_load_explicit(&group->used, memory_order_relaxed) > group->allocation_limit)
+    uint64_t limit = sti_group_allocation_limit(group);
+    if (limit != 0 && atomic_load_explicit(&group->used, memory_order_relaxed) > limit)
         sti_group_trip(group, STINT_REASON_ALLOCATION_LIMIT);
 }
 
@@ -163,6 +182,11 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
 #define SMALLEST_GROWTH ((uint64_t)16 << 10)
 #define LARGEST_SIZE ((size_t)1 << 47)
 #define TURNS 64
+
+static size_t memory_limit(const struct sti_group *group)
+{
+    return atomic_load_explicit(&group->memory_limit, memory_order_relaxed);
+}
 
 static size_t publish(atomic_size_t *sum, size_t *part, size_t now)
 {
@@ -194,7 +218,8 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
     held += share->wanted;
     size_t all_held = publish(&group->held, &share->held, held);
     size_t all = publish(&group->bound, &share->bound, held);
-    if (group->memory_limit != 0 && (!possible || all > group->memory_limit)) {
+    size_t limit = memory_limit(group);
+    if (limit != 0 && (!possible || all > limit)) {
         sti_group_hold_no_more(share);
         return false;
     }
@@ -217,11 +242,12 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after)
 {
     struct sti_group *group = share->group;
     share->wanted = 0; /* it has been made, or given up */
-    if (group->memory_limit == 0)
+    size_t limit = memory_limit(group);
+    if (limit == 0)
         return false;
     uint64_t charged = after > share->measured_at ? after - share->measured_at : 0;
     size_t all = publish(&group->bound, &share->bound, share->held + charged + charged / 4);
-    return sti_group_is_asked(share) || (all > group->memory_limit && charged >= SMALLEST_GROWTH);
+    return sti_group_is_asked(share) || (all > limit && charged >= SMALLEST_GROWTH);
 }
 
 void sti_group_ask_others(struct sti_group *group)

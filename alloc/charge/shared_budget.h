@@ -52,8 +52,8 @@ struct sti_group {
     struct sti_thread *thread;
     struct sti_share *own;
     uint64_t deadline;
-    uint64_t allocation_limit; /* 0: none */
-    size_t memory_limit;       /* 0: none */
+    _Atomic uint64_t allocation_limit; /* 0: none. This and the next one: relaxed */
+    _Atomic size_t memory_limit;       /* 0: none */
 
     atomic_uint references; /* the scope's and one of each share on the list */
     _Atomic(struct sti_share *) shares;
@@ -94,6 +94,14 @@ static inline stint_reason sti_group_tripped(struct sti_group *group)
 
 /* The share of the outermost scope around this one that charges it; NULL: its task shares nothing. */
 struct sti_share *sti_group_member(const struct sti_scope *innermost);
+
+static inline uint64_t sti_group_allocation_limit(const struct sti_group *group)
+{
+    return atomic_load_explicit(&group->allocation_limit, memory_order_relaxed);
+}
+
+/* The limits of the task have been changed to these. By each of its shares. */
+void sti_group_take_limits(struct sti_share *share, struct sti_scope *scope, uint64_t allocation, size_t memory);
 
 /* The share begins to charge, with nothing granted; it has charged so much in this scope, and ends. */
 void sti_group_begin(struct sti_share *share, struct sti_scope *scope);

@@ -30,11 +30,6 @@ _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const cha
 
 /* --- Scopes. Thread of the scope. --- */
 
-static bool is_of_a_pool(const struct sti_scope *scope)
-{
-    return scope->is_subtask || scope->request->detached;
-}
-
 /* Guards that have not been popped lay in frames that have gone, so they are dropped. An unwind of our own lands
  * further out. An exception may be what an interrupt has come to, such as the std::bad_alloc of a spent limit: then the
  * scope lands. */
@@ -49,7 +44,7 @@ static __attribute__((noinline, cold)) void leave_scope(struct sti_scope *scope)
         sti_unwind_at_boundary();
         sti_boundary_end_program(scope, "an exception left its function");
     }
-    if (is_of_a_pool(scope))
+    if (sti_frames_are_of_a_pool(scope))
         sti_boundary_end_program(scope, "called pthread_exit, or was cancelled");
     sti_misuse_note(scope, "its thread ends inside it");
     sti_frames_abandon_scope(scope);
@@ -75,18 +70,12 @@ STI_BOUNDARY_CODE int sti_boundary_run(struct sti_scope *scope, stint_fn *fn, vo
 
 _Thread_local struct sti_callback *sti_callback_innermost;
 
-static const struct sti_scope *innermost_scope(void)
-{
-    const struct sti_thread *thread = sti_thread_own();
-    return thread != NULL ? thread->scope : NULL;
-}
-
 static __attribute__((noinline, cold)) void leave_callback(const struct sti_callback *callback)
 {
     if (sti_cxx_is_throwing(&callback->cxx))
-        sti_boundary_end_program(innermost_scope(), "an exception left a callback");
+        sti_boundary_end_program(sti_scope_innermost(), "an exception left a callback");
     if (!callback->is_release)
-        sti_boundary_end_program(innermost_scope(), "a callback called pthread_exit");
+        sti_boundary_end_program(sti_scope_innermost(), "a callback called pthread_exit");
 }
 
 static inline void begin_callback(struct sti_callback *callback, bool is_release)

@@ -21,96 +21,109 @@
 #include "interrupt.h"
 #include "left_frames.h"
 
-/* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope
- * only. A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a
- * list of their own, because a guard that somebody forgot to pop must not be looked at when the scope has ended; both
- * are numbered in the order of their pushes. */
+/* --- What frames have pushed: guard.h. --- */
 
-/* What was pushed is what lies there, or the guard's frame has gone and is used by others. */
-static uintptr_t check_of(const stint_guard *guard)
+/* Reads whatever lies there now, a sanitizer's red zones too. */
+__attribute__((no_sanitize("address"))) static uintptr_t check_of(const stint_guard *pushed)
 {
     const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t sum = (uintptr_t)guard ^ (uintptr_t)guard->order_;
-    sum = sum * odd ^ (uintptr_t)guard->arg_;
-    return (sum * odd ^ (uintptr_t)guard->below_) * odd;
+    uintptr_t sum = ((uintptr_t)pushed ^ (uintptr_t)pushed->order_ ^ (uintptr_t)pushed->function_ << 16) * odd;
+    return (sum ^ (uintptr_t)pushed->arg_ ^ (uintptr_t)pushed->below_ << 16) * odd;
 }
 
-static bool is_whole(const stint_guard *guard)
+void sti_pushed_add(stint_guard **list, stint_guard *pushed)
 {
-    return guard == NULL || guard->check_ == check_of(guard);
+    pushed->below_ = *list;
+    pushed->check_ = check_of(pushed);
+    *list = pushed;
 }
 
-/* The scope's newest. When that frame has gone without a word (setcontext, a longjmp of libc's own), so have all that
- * it would lead to: their releases are lost, but nothing is called that was not pushed. */
-static stint_guard *newest(struct sti_scope *scope)
+__attribute__((no_sanitize("address"))) stint_guard *sti_pushed_at(const struct sti_scope *scope, stint_guard **link)
 {
-    if (__builtin_expect(!is_whole(scope->guards), 0)) {
-        sti_misuse_note(scope, "left the frame of a guard without popping it");
-        scope->guards = NULL;
+    if (__builtin_expect(*link != NULL && (*link)->check_ != check_of(*link), 0)) {
+        sti_misuse_note(scope, "left the frame of a guard or hook without popping it");
+        *link = NULL;
     }
-    return scope->guards;
+    return *link;
 }
 
-static void unlink_guard(stint_guard **link, stint_guard *above)
+static void unlink_pushed(stint_guard **link, stint_guard *above)
 {
     *link = (*link)->below_;
     if (above != NULL)
         above->check_ = check_of(above);
 }
 
+bool sti_pushed_take_off(const struct sti_scope *scope, stint_guard **list, const stint_guard *pushed, uintptr_t end)
+{
+    stint_guard **link = list;
+    stint_guard *above = NULL;
+    while (*link != NULL && (uintptr_t)*link < end && sti_pushed_at(scope, link) != NULL && *link != pushed) {
+        above = *link;
+        link = &above->below_;
+    }
+    if (*link != pushed)
+        return false;
+    unlink_pushed(link, above);
+    return true;
+}
+
+stint_guard *sti_pushed_take_left(const struct sti_scope *scope, stint_guard **list, const struct sti_way *way)
+{
+    stint_guard **link = list;
+    stint_guard *above = NULL;
+    while (sti_pushed_at(scope, link) != NULL && !sti_way_passes(way, (uintptr_t)*link)) {
+        above = *link;
+        link = &above->below_;
+    }
+    stint_guard *taken = *link;
+    if (taken != NULL)
+        unlink_pushed(link, above);
+    return taken;
+}
+
+/* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope
+ * only. A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a
+ * list of their own, because a guard that somebody forgot to pop must not be looked at when the scope has ended; both
+ * are numbered in the order of their pushes. */
+
 /* A longjmp that has left the guard's block, and not its frame, has left it on the list: pushed again it would lead to
  * itself. So far up the stack those of its own frame are looked for. */
 #define FRAME_LOOKED_AT ((uintptr_t)4096)
 
-static inline void take_off_left(struct sti_scope *scope, const stint_guard *guard)
+static __attribute__((noinline)) void push(struct sti_scope *scope, stint_guard *guard, stint_guard_fn *release,
+                                           void *arg)
 {
-    stint_guard **link = &scope->guards;
-    stint_guard *above = NULL;
-    while (*link != NULL && (uintptr_t)*link < (uintptr_t)guard + FRAME_LOOKED_AT && is_whole(*link)) {
-        if (*link == guard) {
-            unlink_guard(link, above);
-            return;
-        }
-        above = *link;
-        link = &above->below_;
-    }
+    uintptr_t end = (uintptr_t)guard + FRAME_LOOKED_AT;
+    if (scope->guards != NULL && (uintptr_t)scope->guards < end)
+        sti_pushed_take_off(scope, &scope->guards, guard, end);
+    *guard = (stint_guard){ .function_ = release, .arg_ = arg, .order_ = ++scope->pushes };
+    sti_pushed_add(&scope->guards, guard);
 }
 
 void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    const struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL)
-        take_off_left(thread->scope, guard);
-    *guard = (stint_guard){ .release_ = release, .arg_ = arg };
-    if (thread == NULL)
-        return;
-    guard->order_ = ++thread->scope->pushes;
-    guard->below_ = thread->scope->guards;
-    guard->check_ = check_of(guard);
-    thread->scope->guards = guard;
+        push(thread->scope, guard, release, arg);
+    else
+        *guard = (stint_guard){ .function_ = release, .arg_ = arg };
 }
 
-static bool take_off(struct sti_scope *scope, const stint_guard *guard)
+/* Mostly it is the newest. */
+static inline bool take_off(struct sti_scope *scope, const stint_guard *guard)
 {
-    stint_guard **link = &scope->guards;
-    stint_guard *above = NULL;
-    while (*link != NULL && *link != guard && is_whole(*link)) {
-        above = *link;
-        link = &above->below_;
-    }
-    if (*link != guard || !is_whole(guard)) {
-        newest(scope);
-        return false;
-    }
-    unlink_guard(link, above);
+    if (scope->guards != guard || guard->check_ != check_of(guard))
+        return sti_pushed_take_off(scope, &scope->guards, guard, UINTPTR_MAX);
+    scope->guards = guard->below_;
     return true;
 }
 
 /* Where the list leads back to it, that ends there. */
 static void release_once(stint_guard *guard)
 {
-    stint_guard_fn *release = guard->release_;
-    guard->release_ = NULL;
+    stint_guard_fn *release = guard->function_;
+    guard->function_ = NULL;
     guard->check_ = ~check_of(guard);
     if (release != NULL)
         sti_boundary_release(release, guard->arg_);
@@ -118,11 +131,11 @@ static void release_once(stint_guard *guard)
 
 void stint_guard_pop(stint_guard *guard, bool run)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    const struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL) {
         if (run)
             release_once(guard);
-        guard->release_ = NULL; /* outside of scopes there is no list to tell that it has been popped */
+        guard->function_ = NULL; /* outside of scopes there is no list to tell that it has been popped */
         return;
     }
     if (!take_off(thread->scope, guard) || !run)
@@ -130,6 +143,11 @@ void stint_guard_pop(stint_guard *guard, bool run)
     stint_mask();
     release_once(guard);
     stint_unmask();
+}
+
+static stint_guard *newest(struct sti_scope *scope)
+{
+    return sti_pushed_at(scope, &scope->guards);
 }
 
 static void abandon_mutexes_newer_than_the_guards(struct sti_scope *scope)
@@ -157,23 +175,12 @@ void sti_guard_run_all(struct sti_scope *scope)
     abandon_mutexes_newer_than_the_guards(scope);
 }
 
-/* Others, on a stack that the task switched from, stay. */
 void sti_guard_leave(struct sti_scope *scope, const struct sti_way *way)
 {
+    stint_guard *guard;
     scope->masks++;
-    stint_guard **link = &scope->guards;
-    stint_guard *above = NULL;
-    newest(scope);
-    while (*link != NULL && is_whole(*link)) {
-        stint_guard *guard = *link;
-        if (sti_way_passes(way, (uintptr_t)guard)) {
-            unlink_guard(link, above);
-            release_once(guard);
-        } else {
-            above = guard;
-            link = &guard->below_;
-        }
-    }
+    while ((guard = sti_pushed_take_left(scope, &scope->guards, way)) != NULL)
+        release_once(guard);
     scope->masks--;
 }
 
@@ -204,7 +211,7 @@ static void end_mask(void *unused)
 static int acquire_guarded(stint_acquire_fn *acquire, struct held *held, stint_guard *guard)
 {
     stint_mask();
-    __attribute__((cleanup(stint_guard_end_))) stint_guard masked = { .release_ = NULL };
+    __attribute__((cleanup(stint_guard_end_))) stint_guard masked = { .function_ = NULL };
     stint_guard_push(&masked, end_mask, NULL);
     int error = acquire(held->arg, &held->resource);
     if (error == 0)
@@ -219,7 +226,7 @@ int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *r
     if (acquire == NULL || use == NULL || release == NULL)
         return EINVAL;
     struct held held = { .release = release, .arg = arg };
-    __attribute__((cleanup(stint_guard_end_))) stint_guard guard = { .release_ = NULL };
+    __attribute__((cleanup(stint_guard_end_))) stint_guard guard = { .function_ = NULL };
     int error = acquire_guarded(acquire, &held, &guard);
     return error != 0 ? error : use(arg, held.resource);
 }
@@ -263,13 +270,25 @@ static uintptr_t holder(const stint_mutex *mutex)
     return __atomic_load_n(&mutex->holder_, __ATOMIC_RELAXED);
 }
 
+static int error_of(const stint_mutex *mutex)
+{
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    return mutex == NULL ? EINVAL : 0;
+}
+
+static int error_unless_held(const stint_mutex *mutex)
+{
+    int error = error_of(mutex);
+    return error == 0 && holder(mutex) != own_mark() ? EPERM : error;
+}
+
 static void put_on_list(stint_mutex *mutex)
 {
-    struct sti_thread *thread = sti_thread_metered;
+    struct sti_scope *scope = sti_scope_metered();
     mutex->link_ = NULL;
-    if (thread == NULL)
+    if (scope == NULL)
         return;
-    struct sti_scope *scope = thread->scope;
     mutex->order_ = ++scope->pushes;
     mutex->below_ = scope->mutexes;
     mutex->link_ = &scope->mutexes;
@@ -317,13 +336,12 @@ static int locked(stint_mutex *mutex, int answer)
 
 int stint_mutex_init(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
+    int error = error_of(mutex);
+    if (error != 0)
+        return error;
     *mutex = (stint_mutex){ .condition_ = WHOLE };
     pthread_mutexattr_t kind;
-    int error = pthread_mutexattr_init(&kind);
+    error = pthread_mutexattr_init(&kind);
     if (error != 0)
         return error;
     pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
@@ -370,10 +388,9 @@ static __attribute__((noinline)) int lock_slowly(stint_mutex *mutex)
 
 int stint_mutex_lock(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
+    int error = error_of(mutex);
+    if (error != 0)
+        return error;
     int answer = sti_plain_mutex_trylock(&mutex->lock_);
     if (__builtin_expect(answer == EBUSY, 0))
         return lock_slowly(mutex);
@@ -382,22 +399,18 @@ int stint_mutex_lock(stint_mutex *mutex)
 
 int stint_mutex_trylock(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
+    int error = error_of(mutex);
+    if (error != 0)
+        return error;
     int answer = sti_plain_mutex_trylock(&mutex->lock_);
     return locked(mutex, answer == EDEADLK ? EBUSY : answer);
 }
 
 int stint_mutex_unlock(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
-    if (holder(mutex) != own_mark())
-        return EPERM;
+    int error = error_unless_held(mutex);
+    if (error != 0)
+        return error;
     if (mutex->condition_ == REPORTED)
         mutex->condition_ = LOST;
     return release(mutex);
@@ -405,12 +418,9 @@ int stint_mutex_unlock(stint_mutex *mutex)
 
 int stint_mutex_consistent(stint_mutex *mutex)
 {
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (mutex == NULL)
-        return EINVAL;
-    if (holder(mutex) != own_mark())
-        return EPERM;
+    int error = error_unless_held(mutex);
+    if (error != 0)
+        return error;
     if (mutex->condition_ == WHOLE)
         return EINVAL;
     mutex->condition_ = WHOLE;

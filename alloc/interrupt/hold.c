@@ -75,17 +75,11 @@ void sti_hold_end_regions(struct sti_holds *holds)
     }
 }
 
-static struct sti_scope *innermost_scope(void)
-{
-    const struct sti_thread *thread = sti_thread_own();
-    return thread != NULL ? thread->scope : NULL;
-}
-
 /* The counter has been moved already, for the common case; for a thread that has stepped aside (context.h) it stays
  * so. */
 void sti_hold_take_lock_by_name(const volatile void *lock)
 {
-    struct sti_scope *scope = innermost_scope();
+    struct sti_scope *scope = sti_scope_innermost();
     if (scope == NULL)
         return;
     sti_hold_locks--;
@@ -96,7 +90,7 @@ void sti_hold_take_lock_by_name(const volatile void *lock)
 void sti_hold_release_lock_by_name(const volatile void *lock)
 {
     sti_hold_locks++;
-    struct sti_scope *scope = innermost_scope();
+    struct sti_scope *scope = sti_scope_innermost();
     if (scope != NULL && sti_scope_release_hold(scope, lock))
         return;
     if (sti_hold_locks < 0 && sti_hold_locks > STI_HOLD_NAMED)
@@ -111,21 +105,18 @@ void sti_hold_settle(struct sti_scope *innermost)
     sti_hold_locks = 0;
 }
 
-static __attribute__((noinline)) void begin_naming(struct sti_scope *scope)
+static __attribute__((noinline)) void begin_naming(struct sti_scope *scope, struct sti_scope *owner)
 {
-    if (scope->below != NULL)
-        sti_hold_settle(scope->below);
+    if (owner != NULL)
+        sti_hold_settle(owner);
     scope->names_locks = true;
     sti_hold_locks += STI_HOLD_NAMED;
 }
 
 void sti_hold_name_locks(struct sti_scope *innermost)
 {
-    if (sti_hold_locks < 0)
-        return;
-    sti_hold_settle(innermost);
-    innermost->names_locks = true;
-    sti_hold_locks += STI_HOLD_NAMED;
+    if (sti_hold_locks >= 0)
+        begin_naming(innermost, innermost);
 }
 
 void sti_hold_begin(struct sti_scope *scope)
@@ -135,14 +126,14 @@ void sti_hold_begin(struct sti_scope *scope)
     scope->names_locks = false;
     bool held_below = scope->below != NULL && sti_hold_any(&scope->below->holds);
     if (__builtin_expect(sti_hold_locks > 0 || (sti_hold_locks == 0 && held_below), 0))
-        begin_naming(scope);
+        begin_naming(scope, scope->below);
 }
 
 static int count_locks(const struct sti_holds *holds)
 {
     int count = (int)holds->unnamed;
     for (unsigned i = 0; i < holds->named; i++)
-        count += ((uintptr_t)holds->objects[i] & STI_HOLD_KINDS) == STI_HOLD_LOCK;
+        count += kind_of(holds->objects[i]) == STI_HOLD_LOCK;
     return count;
 }
 
@@ -179,7 +170,7 @@ bool sti_rules_hold(const struct sti_holds *holds)
     if (holds->unnamed > 0 && sti_rule_is_on(STI_RULE_LOCK)) /* most of them are locks */
         return true;
     for (unsigned i = 0; i < holds->named; i++) {
-        if (sti_rule_is_on(rules[(uintptr_t)holds->objects[i] & STI_HOLD_KINDS]))
+        if (sti_rule_is_on(rules[kind_of(holds->objects[i])]))
             return true;
     }
     return false;
@@ -286,7 +277,7 @@ static stint_deferral of_holds(const struct sti_holds *holds)
     };
     if (!sti_rules_hold(holds))
         return STINT_DEFERRAL_NONE;
-    return holds->named > 0 ? kinds[(uintptr_t)holds->objects[holds->named - 1] & STI_HOLD_KINDS] : STINT_DEFERRAL_LOCK;
+    return holds->named > 0 ? kinds[kind_of(holds->objects[holds->named - 1])] : STINT_DEFERRAL_LOCK;
 }
 
 /* On its way an exception has to arrive: the runtime counts it, and may have made it in its reserve of memory. A jump

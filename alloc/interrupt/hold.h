@@ -116,11 +116,6 @@ void sti_hold_name_locks(struct sti_scope *innermost);
 void sti_hold_begin(struct sti_scope *scope);
 void sti_hold_hand_down(struct sti_scope *scope);
 
-static inline void sti_scope_take_hold(struct sti_scope *innermost, const volatile void *object)
-{
-    sti_hold_take(&innermost->holds, object);
-}
-
 /* False: nobody holds it. */
 static inline bool sti_scope_release_hold(struct sti_scope *innermost, const volatile void *object)
 {

@@ -14,10 +14,12 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
+#include "guard.h"
 #include "interrupt.h"
 #include "left_frames.h"
 #include "signals.h"
 #include "token.h"
+#include "warning.h"
 #include "watch.h"
 
 /* --- Interrupt hooks, and the watch of a scope that has some or is preemptible. A scope's hooks are changed by its
@@ -30,8 +32,12 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 {
     uint64_t earliest = UINT64_MAX;
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->deadline < earliest)
-            earliest = scope->deadline;
+        uint64_t deadline = sti_deadline_watch(scope);
+        if (deadline < earliest)
+            earliest = deadline;
+        uint64_t mark = sti_scope_time_mark(scope);
+        if (mark < earliest)
+            earliest = mark;
         uint64_t spent = sti_cpu_watch(scope, now);
         if (spent < earliest)
             earliest = spent;
@@ -39,11 +45,12 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
     return earliest;
 }
 
-/* What another thread may read of a scope while it is on the list: what was set when it and those around it opened. */
+/* What another thread may read of a scope while it is on the list: what was set when it and those around it opened, and
+ * limits that are changed. */
 static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || scope->deadline <= now ||
+        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || sti_deadline_watch(scope) <= now ||
             sti_cpu_watch(scope, now) <= now || sti_interrupt_has_tripped_elsewhere(scope) ||
             (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
             return true;
@@ -51,49 +58,46 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
     return false;
 }
 
-/* What was pushed is what lies there, or the hook's frame has gone and is used by others. */
-static uintptr_t check_of(const stint_hook *hook)
-{
-    const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t function = (uintptr_t)hook->function_;
-    uintptr_t sum = (uintptr_t)hook * odd ^ function;
-    return ((sum * odd ^ (uintptr_t)hook->arg_) * odd ^ (uintptr_t)hook->below_) * odd;
-}
-
-/* *link, unless its frame has gone: then that and whatever it would lead to is taken off. */
-static stint_hook *whole(stint_hook **link)
-{
-    if (*link != NULL && (*link)->check_ != check_of(*link))
-        *link = NULL;
-    return *link;
-}
-
-static void unlink_hook(stint_hook **link, stint_hook *above)
-{
-    *link = (*link)->below_;
-    if (above != NULL)
-        above->check_ = check_of(above);
-}
-
 static stint_hook *take_unfired(struct sti_scope *scope)
 {
-    stint_hook *hook = whole(&scope->hooks);
+    stint_hook *hook = (stint_hook *)sti_pushed_at(scope, &scope->hooks);
     while (hook != NULL && hook->fired_)
-        hook = whole(&hook->below_);
+        hook = (stint_hook *)sti_pushed_at(scope, &hook->pushed_.below_);
     if (hook != NULL)
         hook->fired_ = true;
     return hook;
 }
 
+/* A task that makes no sample points takes them in its signal's handler. */
+static void tell_change(struct sti_scope *scope)
+{
+    if (sti_scope_limits(scope) == NULL)
+        return;
+    bool is_anothers = sti_scope_limits(scope)->changed != NULL;
+    uint64_t news = sti_limits_version(sti_scope_limits(scope));
+    if (is_anothers)
+        news += atomic_load_explicit(&sti_scope_limits(scope)->asked, memory_order_relaxed);
+    if (news == scope->limits_told)
+        return;
+    scope->limits_told = news;
+    if (is_anothers)
+        sti_scope_limits(scope)->changed(scope->request->arg);
+    else if (scope->preemptible && scope->covered == 0)
+        sti_preempt_send(scope->thread);
+}
+
 static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
 {
     struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
+    tell_change(scope);
+    if (scope->warn != 0)
+        sti_warning_look_at_time(scope, now);
     if (!is_flagged(scope, now))
         return earliest_limit(scope, now);
     atomic_store_explicit(&scope->thread->limit, 0, memory_order_seq_cst);
     stint_hook *hook = take_unfired(scope);
     if (hook != NULL) {
-        sti_watch_call(watch, hook->function_, hook->arg_);
+        sti_watch_call(watch, hook->pushed_.function_, hook->pushed_.arg_);
         return STI_WATCH_AGAIN;
     }
     if (!scope->preemptible || scope->covered > 0)
@@ -135,26 +139,14 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way)
         return;
     sti_watch_lock();
     sti_watch_await_calls(&scope->watch);
-    stint_hook **link = &scope->hooks;
-    stint_hook *above = NULL;
-    while (whole(link) != NULL) {
-        if (sti_way_passes(way, (uintptr_t)*link)) {
-            unlink_hook(link, above);
-        } else {
-            above = *link;
-            link = &above->below_;
-        }
-    }
+    while (sti_pushed_take_left(scope, &scope->hooks, way) != NULL)
+        ;
     sti_watch_unlock();
 }
 
 void sti_hook_fire(struct sti_scope *innermost)
 {
-    const struct sti_scope *end = innermost;
-    for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (scope->tripped != STINT_REASON_NONE)
-            end = scope->outer;
-    }
+    const struct sti_scope *end = sti_interrupt_outermost_tripped(innermost)->outer;
     innermost->masks++;
     for (struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
         while (scope->hooks != NULL) {
@@ -163,7 +155,7 @@ void sti_hook_fire(struct sti_scope *innermost)
             sti_watch_unlock();
             if (hook == NULL)
                 break;
-            STI_BOUNDARY_CALLBACK(hook->function_, hook->arg_, NULL, NULL);
+            STI_BOUNDARY_CALLBACK(hook->pushed_.function_, hook->pushed_.arg_, NULL, NULL);
         }
     }
     innermost->masks--;
@@ -172,16 +164,8 @@ void sti_hook_fire(struct sti_scope *innermost)
 /* With the watch's lock. */
 static void take_off(struct sti_scope *scope, const stint_hook *hook)
 {
-    stint_hook **link = &scope->hooks;
-    stint_hook *above = NULL;
-    while (whole(link) != NULL && *link != hook) {
-        above = *link;
-        link = &above->below_;
-    }
-    if (*link != NULL) {
-        unlink_hook(link, above);
+    if (sti_pushed_take_off(scope, &scope->hooks, &hook->pushed_, UINTPTR_MAX))
         sti_watch_await_calls(&scope->watch);
-    }
 }
 
 int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
@@ -199,9 +183,8 @@ int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
         return error;
     sti_watch_lock();
     take_off(scope, hook); /* a longjmp within its frame may have left it on the list */
-    *hook = (stint_hook){ .function_ = function, .arg_ = arg, .below_ = scope->hooks };
-    hook->check_ = check_of(hook);
-    scope->hooks = hook;
+    *hook = (stint_hook){ .pushed_ = { .function_ = function, .arg_ = arg } };
+    sti_pushed_add(&scope->hooks, &hook->pushed_);
     sti_watch_unlock();
     sti_hook_wake_if_flagged(scope);
     return 0;
@@ -236,7 +219,7 @@ void sti_waking_begin(struct sti_waking *waking, void (*wake)(void *arg), void *
     waking->arg = arg;
     /* Where the watch cannot be started the sleep is as long as what it waits for. */
     if (stint_hook_push(&waking->hook, come, waking) != 0)
-        waking->hook.function_ = NULL;
+        waking->hook.pushed_.function_ = NULL;
     waking->covers = sti_waking_cover();
 }
 
@@ -244,7 +227,7 @@ void sti_waking_end(struct sti_waking *waking)
 {
     if (waking->covers)
         sti_waking_uncover_scopes();
-    if (waking->hook.function_ != NULL)
+    if (waking->hook.pushed_.function_ != NULL)
         stint_hook_pop(&waking->hook);
 }
 
@@ -301,16 +284,18 @@ void sti_blocking_set_lender(const struct sti_lender *new_lender)
 
 void sti_blocking_sleep(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL && lender != NULL && thread->scope->regions++ == 0)
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope != NULL && lender != NULL && scope->regions++ == 0)
         lender->falls_asleep();
 }
 
-void sti_blocking_awake(void)
+bool sti_blocking_awake(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL && thread->scope->regions > 0 && --thread->scope->regions == 0)
-        lender->is_awake();
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope == NULL || scope->regions == 0 || --scope->regions > 0)
+        return false;
+    lender->is_awake();
+    return true;
 }
 
 void stint_blocking_begin(void)
@@ -322,13 +307,8 @@ void stint_blocking_begin(void)
 
 void stint_blocking_end(void)
 {
-    if (sti_process_is_partial())
-        return;
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL || thread->scope->regions == 0 || --thread->scope->regions > 0)
-        return;
-    lender->is_awake();
-    sti_interrupt_point(thread);
+    if (!sti_process_is_partial() && sti_blocking_awake())
+        sti_interrupt_point(sti_thread_metered);
 }
 
 void sti_blocking_close(struct sti_scope *scope)

@@ -77,7 +77,7 @@ void sti_waking_uncover_scopes(void);
  * one on top of them. True: to be uncovered. */
 static inline bool sti_waking_cover(void)
 {
-    const struct sti_scope *scope = sti_thread_metered != NULL ? sti_thread_metered->scope : NULL;
+    const struct sti_scope *scope = sti_scope_metered();
     while (scope != NULL && !scope->preemptible)
         scope = scope->outer;
     if (__builtin_expect(scope == NULL, 1))
@@ -98,9 +98,9 @@ struct sti_lender {
 /* Who lends the calling thread; NULL: nobody. */
 void sti_blocking_set_lender(const struct sti_lender *lender);
 
-/* A region of the library's own, around a wait: its end is no sample point. */
+/* A region of the library's own, around a wait: its end is no sample point. True: it was the scope's last. */
 void sti_blocking_sleep(void);
-void sti_blocking_awake(void);
+bool sti_blocking_awake(void);
 
 /* The scope ends with regions open. */
 void sti_blocking_close(struct sti_scope *scope);

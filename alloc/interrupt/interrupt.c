@@ -32,6 +32,7 @@
 #include "stack.h"
 #include "token.h"
 #include "unwind.h"
+#include "warning.h"
 #include "watch.h"
 
 /* --- Interrupts and masks. Thread of the scope only.
@@ -61,6 +62,8 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
     if (scope->tripped != STINT_REASON_NONE || scope->finished)
         return;
     scope->tripped = scope->share != NULL ? sti_interrupt_trip_shared(scope->shared, reason) : reason;
+    if (sti_scope_limits(scope) != NULL)
+        sti_limits_note_stop(sti_scope_limits(scope));
     STI_PROBE2(tripped, scope, scope->tripped);
     if (sti_trace_runs())
         sti_trace_interrupt(STI_TRACE_TRIPPED, (int)scope->tripped);
@@ -81,7 +84,9 @@ bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
 
 static void look_at_time(struct sti_scope *scope, const struct sti_scope *innermost, uint64_t now)
 {
-    if (now >= scope->deadline)
+    if (scope->warn != 0)
+        sti_warning_look_at_time(scope, now);
+    if (now >= sti_scope_deadline(scope))
         sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
     else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))
         sti_interrupt_trip(scope, STINT_REASON_CPU);
@@ -96,6 +101,8 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->tripped != STINT_REASON_NONE || scope->finished)
             continue;
+        if (sti_scope_new_limits(scope, scope->limits_timed) != 0)
+            sti_deadline_take_limits(scope, innermost);
         if (sti_interrupt_has_tripped_elsewhere(scope)) {
             scope->tripped = atomic_load_explicit(&scope->shared->tripped, memory_order_seq_cst);
         } else if (sti_token_is_set(scope->stop)) {
@@ -104,7 +111,7 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
         } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
-        } else if (scope->deadline != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
+        } else if (sti_scope_deadline(scope) != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
             if (now == 0)
                 now = sti_next_deadline_clock(innermost->thread);
             look_at_time(scope, innermost, now);
@@ -142,9 +149,13 @@ static stint_deferral refusal_waits_for(const struct sti_scope *innermost)
     return deferral;
 }
 
-void sti_interrupt_land(struct sti_scope *scope)
+#define KERNEL_MASK_SIZE ((size_t)8)
+
+void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask)
 {
-    sti_forks_settle(scope);
+    if (mask != NULL)
+        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
+    sti_forks_settle(scope, NULL);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
     sti_plain_longjmp(scope->landing, 1);
@@ -156,7 +167,7 @@ static bool unwinds(const struct sti_scope *scope, const struct sti_registers *s
     return scope->on_interrupt == STINT_UNWIND && stopped == NULL;
 }
 
-static struct sti_scope *outermost_tripped(struct sti_scope *scope)
+struct sti_scope *sti_interrupt_outermost_tripped(struct sti_scope *scope)
 {
     struct sti_scope *tripped = scope;
     for (; scope != NULL; scope = scope->outer) {
@@ -168,7 +179,7 @@ static struct sti_scope *outermost_tripped(struct sti_scope *scope)
 
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
 {
-    struct sti_scope *end = outermost_tripped(innermost)->outer;
+    struct sti_scope *end = sti_interrupt_outermost_tripped(innermost)->outer;
     for (const struct sti_scope *scope = innermost; scope != end; scope = scope->outer) {
         if (charge > scope->grace_left)
             return false;
@@ -223,9 +234,9 @@ static void count_delivery(struct sti_scope *scope)
     scope->refused = true;
 }
 
-void sti_interrupt_note_leaving(struct sti_thread *thread)
+void sti_interrupt_note_leaving(struct sti_thread *thread, const struct sti_registers *stopped)
 {
-    sti_reporting_delivered(thread, NULL);
+    sti_reporting_delivered(thread, stopped);
     sti_interrupt_trip(thread->scope, STINT_REASON_OUTER);
     count_delivery(thread->scope);
 }
@@ -234,11 +245,11 @@ void sti_interrupt_note_leaving(struct sti_thread *thread)
 _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
-    sti_interrupt_note_leaving(thread);
+    sti_interrupt_note_leaving(thread, NULL);
     if (!sti_unwind_may_begin(scope, plain_call))
-        sti_interrupt_land(scope);
+        sti_interrupt_land(scope, NULL);
     sti_hook_drop(scope);
-    sti_forks_settle(scope);
+    sti_forks_settle(scope, NULL);
     sti_unwind_leave(scope);
 }
 
@@ -271,12 +282,10 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
         return defer(thread, deferral, stopped);
     if (unwinds(scope, stopped))
         leave(thread, plain_call);
-    sti_reporting_delivered(thread, stopped);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
+    sti_interrupt_note_leaving(thread, stopped);
     if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
-    sti_interrupt_land(scope);
+    sti_interrupt_land(scope, NULL);
 }
 
 /* With little stack left each allocation may be the last that may be left at. */
@@ -333,8 +342,6 @@ void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
 
 /* --- Delivery at the end of a stack. In the handler of the fault. --- */
 
-#define KERNEL_MASK_SIZE ((size_t)8)
-
 /* The innermost scope that began above the middle of the stack, or the outermost. */
 static struct sti_scope *spender(struct sti_scope *innermost)
 {
@@ -365,11 +372,8 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
     sti_thread_request_sample(thread);
     if (!may_leave_at_end(scope, stopped, is_last))
         return;
-    sti_reporting_delivered(thread, stopped);
-    sti_interrupt_trip(scope, STINT_REASON_OUTER);
-    count_delivery(scope);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
-    sti_interrupt_land(scope);
+    sti_interrupt_note_leaving(thread, stopped);
+    sti_interrupt_land(scope, mask);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)
@@ -379,30 +383,20 @@ void sti_interrupt_point(struct sti_thread *thread)
         sti_interrupt_deliver(thread);
 }
 
-/* In line for the most of scopes: none around it, no limit of time, not interrupted, and nothing has been requested. */
-static inline void point(struct sti_thread *thread)
-{
-    const struct sti_scope *scope = thread->scope;
-    if (atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst) != scope->looked ||
-        scope->tripped != STINT_REASON_NONE || scope->outer != NULL)
-        sti_interrupt_point(thread);
-}
-
 void stint_checkpoint(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL)
         return;
     thread->scope->samples++;
-    point(thread);
+    sti_interrupt_point(thread);
 }
 
 bool stint_finish(void)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope == NULL)
         return true;
-    struct sti_scope *scope = thread->scope;
     sti_interrupt_look(scope, sti_clock_now());
     if (scope->tripped != STINT_REASON_NONE)
         return false;
@@ -413,22 +407,22 @@ bool stint_finish(void)
 
 bool stint_is_interrupted(void)
 {
-    const struct sti_thread *thread = sti_thread_metered;
-    return thread != NULL && sti_interrupt_is_tripped(thread->scope);
+    const struct sti_scope *scope = sti_scope_metered();
+    return scope != NULL && sti_interrupt_is_tripped(scope);
 }
 
 void stint_mask(void)
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL)
-        thread->scope->masks++;
+    struct sti_scope *scope = sti_scope_metered();
+    if (scope != NULL)
+        scope->masks++;
 }
 
 void stint_unmask(void)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL && thread->scope->masks > 0 && --thread->scope->masks == 0)
-        point(thread);
+        sti_interrupt_point(thread);
 }
 
 /* --- Regions whose blocks outlive a rollback. Calling thread's innermost scope. While there is one every allocation is

@@ -96,11 +96,15 @@ void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call
  * otherwise. */
 bool sti_interrupt_may_cut(struct sti_scope *innermost);
 
-/* The innermost scope's code is about to be left where it stands: say so to those who are told. */
-void sti_interrupt_note_leaving(struct sti_thread *thread);
+/* The innermost scope's code is about to be left where it stands, or told to stop: say so to those who are told. */
+void sti_interrupt_note_leaving(struct sti_thread *thread, const struct sti_registers *stopped);
 
-/* Run the guards and jump to the call that opened the innermost scope. */
-_Noreturn void sti_interrupt_land(struct sti_scope *scope);
+/* Run the guards and jump to the call that opened the innermost scope. Out of a signal's handler, which keeps that
+ * signal blocked, with the mask that is to be; NULL: with what it is. */
+_Noreturn void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask);
+
+/* The outermost scope that is tripped; the scope itself where none is. */
+struct sti_scope *sti_interrupt_outermost_tripped(struct sti_scope *scope);
 
 /* A sample point that allocates nothing: look, and deliver what is due. */
 void sti_interrupt_point(struct sti_thread *thread);

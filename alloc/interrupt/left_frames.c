@@ -7,12 +7,9 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "alloc/base/assumption.h"
 #include "alloc/base/callstack.h"
-#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
@@ -28,8 +25,6 @@
  * frames below it, which nobody may jump over: so it fails where it was begun. Below a callback lie frames of this
  * library that are in the midst of something, and there is nothing that could fail: a jump out of one ends the
  * program. */
-
-#define KERNEL_MASK_SIZE ((size_t)8)
 
 static bool is_reached(const struct sti_way *way)
 {
@@ -69,17 +64,11 @@ bool sti_way_find(struct sti_way *way, uintptr_t target)
     return true;
 }
 
-static struct sti_scope *innermost_scope(void)
-{
-    struct sti_thread *thread = sti_thread_own();
-    return thread != NULL ? thread->scope : NULL;
-}
-
 /* Something lies below the target, be it on this stack or not. */
 static bool may_pass_anything(uintptr_t target)
 {
     const struct sti_callback *callback = sti_callback_innermost;
-    const struct sti_scope *scope = innermost_scope();
+    const struct sti_scope *scope = sti_scope_innermost();
     if (callback != NULL && (uintptr_t)callback < target)
         return true;
     return scope != NULL && (scope->frame < target || (scope->guards != NULL && (uintptr_t)scope->guards < target) ||
@@ -89,59 +78,35 @@ static bool may_pass_anything(uintptr_t target)
 
 static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
 {
-    sti_forks_leave(scope, way);
+    sti_forks_settle(scope, way);
     sti_guard_leave(scope, way);
     sti_hook_leave(scope, way);
     sti_hold_leave(&scope->holds, way);
 }
 
-_Noreturn static void fail(struct sti_scope *scope)
+_Noreturn static void fail(struct sti_scope *scope, const sigset_t *mask)
 {
     sti_forks_give_up(scope);
     sti_cxx_restore(&scope->cxx);
     sti_hold_end_regions(&scope->holds);
-    sti_interrupt_land(scope);
+    sti_interrupt_land(scope, mask);
 }
 
-static void (*abandon_scope)(struct sti_scope *scope);
-
-void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope))
-{
-    abandon_scope = abandon;
-}
-
-void sti_frames_abandon_scope(struct sti_scope *scope)
-{
-    abandon_scope(scope);
-}
-
-/* The jump may be out of a signal's handler, which keeps that signal blocked. */
-static void set_mask(const sigset_t *mask)
-{
-    if (mask != NULL)
-        syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
-}
-
-static bool is_whole_task(const struct sti_scope *scope)
-{
-    return scope->is_subtask || scope->request->detached;
-}
+void (*sti_frames_abandon_scope)(struct sti_scope *scope);
 
 __attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
 {
     struct sti_scope *scope;
     if (sti_callback_innermost != NULL && sti_way_passes(way, (uintptr_t)sti_callback_innermost))
-        sti_boundary_end_program(innermost_scope(), "a callback was left by longjmp");
-    while ((scope = innermost_scope()) != NULL && sti_way_passes(way, scope->frame)) {
+        sti_boundary_end_program(sti_scope_innermost(), "a callback was left by longjmp");
+    while ((scope = sti_scope_innermost()) != NULL && sti_way_passes(way, scope->frame)) {
         sti_misuse_note(scope, "its scope was left by longjmp");
-        if (is_whole_task(scope)) {
-            set_mask(mask);
-            fail(scope);
-        }
+        if (sti_frames_are_of_a_pool(scope))
+            fail(scope, mask);
         sti_frames_abandon_scope(scope);
     }
-    if (innermost_scope() != NULL)
-        leave_frames(innermost_scope(), way);
+    if (sti_scope_innermost() != NULL)
+        leave_frames(sti_scope_innermost(), way);
 }
 
 void sti_way_leave(uintptr_t target, const sigset_t *mask)
@@ -170,30 +135,23 @@ void sti_forks_wake(struct sti_thread *thread)
         forks->wake(forks);
 }
 
-static bool are_outstanding(const struct sti_scope *scope)
+_Thread_local size_t sti_own_forks;
+
+/* Those of frames that a jump does not leave, too: nobody knows which they are. */
+static void forget_own(const struct sti_scope *scope)
 {
-    return sti_forks_outstanding(scope->thread) != scope->forks;
+    if (sti_own_forks > scope->own_forks)
+        sti_own_forks = scope->own_forks;
 }
 
-void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way)
+void sti_forks_settle(struct sti_scope *scope, const struct sti_way *way)
 {
-    sti_own_forks_leave(scope, way);
-    if (!are_outstanding(scope))
+    forget_own(scope);
+    if (sti_forks_outstanding(scope->thread) == scope->forks)
         return;
     struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
     scope->masks++;
-    forks->settle(forks, forks->not_left(forks, scope->forks, way));
-    scope->masks--;
-}
-
-void sti_forks_settle(struct sti_scope *scope)
-{
-    sti_own_forks_settle(scope);
-    if (!are_outstanding(scope))
-        return;
-    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
-    scope->masks++;
-    forks->settle(forks, scope->forks);
+    forks->settle(forks, way != NULL ? forks->not_left(forks, scope->forks, way) : scope->forks);
     scope->masks--;
 }
 
@@ -205,117 +163,6 @@ int sti_forks_give_up(struct sti_scope *scope)
     while (task->is_inner_subtask)
         task = task->outer;
     sti_interrupt_trip(task, STINT_REASON_FAILED);
-    sti_forks_settle(scope);
+    sti_forks_settle(scope, NULL);
     return EINVAL;
-}
-
-/* --- Forks that only their own thread can run. Thread of the forks only.
- *
- * One word for each, in the order in which they were made. One that is joined before newer ones leaves a hole, whose
- * address is nobody's. */
-
-#define FIRST_CAPACITY ((size_t)64)
-#define CAPACITY_MAX ((size_t)1 << 20) /* who has more outstanding is likely to have forgotten them */
-
-#define HOLE ((uintptr_t)0)
-#define TYPED ((uintptr_t)1) /* no address of either kind is odd */
-
-_Thread_local size_t sti_own_forks;
-
-static _Thread_local uintptr_t *notes;
-static _Thread_local size_t capacity;
-
-static bool make_room(void)
-{
-    if (sti_own_forks < capacity)
-        return true;
-    size_t wanted = capacity == 0 ? FIRST_CAPACITY : 2 * capacity;
-    uintptr_t *grown = wanted <= CAPACITY_MAX ? sti_process_lasting_realloc(notes, wanted * sizeof *notes) : NULL;
-    if (grown == NULL)
-        return false;
-    notes = grown;
-    capacity = wanted;
-    return true;
-}
-
-static size_t add(uintptr_t note)
-{
-    if (sti_thread_metered == NULL || !make_room())
-        return STI_OWN_FORK_UNNOTED;
-    notes[sti_own_forks] = note;
-    return sti_own_forks++;
-}
-
-size_t sti_own_fork_note_plain(const void *subtask)
-{
-    return add((uintptr_t)subtask);
-}
-
-size_t sti_own_fork_note_typed(uintptr_t stack_pointer)
-{
-    return add(stack_pointer | TYPED);
-}
-
-/* The newest is never one. */
-static void pass_holes(void)
-{
-    while (sti_own_forks > 0 && notes[sti_own_forks - 1] == HOLE)
-        sti_own_forks--;
-}
-
-static void remove_at(size_t place)
-{
-    notes[place] = HOLE;
-    pass_holes();
-}
-
-bool sti_own_fork_take_plain(size_t place, const void *subtask)
-{
-    bool is_there = place < sti_own_forks && notes[place] == (uintptr_t)subtask;
-    if (is_there)
-        remove_at(place);
-    return is_there;
-}
-
-bool sti_own_fork_take_typed(size_t place)
-{
-    bool is_there = place < sti_own_forks && (notes[place] & TYPED) != 0;
-    if (is_there)
-        remove_at(place);
-    return is_there;
-}
-
-void sti_own_forks_settle(const struct sti_scope *scope)
-{
-    if (sti_own_forks > scope->own_forks)
-        sti_own_forks = scope->own_forks;
-    pass_holes();
-}
-
-/* Of a frame between the one that is jumped to and the scope's: those before it are, too. */
-static bool is_further_out(uintptr_t address, const struct sti_scope *scope, const struct sti_way *way)
-{
-    return address >= way->target && address < scope->frame;
-}
-
-static bool is_left(uintptr_t note, const struct sti_way *way)
-{
-    return (note & TYPED) != 0 ? sti_way_passes_frame(way, note & ~TYPED) : sti_way_passes(way, note);
-}
-
-void sti_own_forks_leave(const struct sti_scope *scope, const struct sti_way *way)
-{
-    for (size_t i = sti_own_forks; i-- > 0 && !is_further_out(notes[i], scope, way);) {
-        if (is_left(notes[i], way))
-            notes[i] = HOLE;
-    }
-    pass_holes();
-}
-
-void sti_own_forks_end_thread(void)
-{
-    sti_process_free(notes);
-    notes = NULL;
-    capacity = 0;
-    sti_own_forks = 0;
 }

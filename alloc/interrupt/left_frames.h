@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Frames that are left without a word to them: by a jump of the program's, or with forks that they made. What this
- * library keeps of them is ended first; their forks that only their own thread can run are noted down here. Thread of
- * the scope only. */
+ * library keeps of them is ended first. Thread of the scope only. */
 #ifndef STI_ALLOC_INTERRUPT_LEFT_FRAMES_H
 #define STI_ALLOC_INTERRUPT_LEFT_FRAMES_H
 
@@ -60,29 +59,21 @@ static inline bool sti_way_passes_frame(const struct sti_way *way, uintptr_t sta
 void sti_way_leave(uintptr_t target, const sigset_t *mask);
 
 /* --- Forks that only their own thread can run, in their joins: all of a thread that is no worker, and those of a
- * worker that find no slot. The executor notes them down here, with the frames that made them, so that it is known
- * which are left: by a jump, or by a scope that returns without joining them. Thread of the forks only. */
+ * worker that find no slot. They are counted here, so that a scope that returns without joining them fails. In a scope
+ * that a jump left frames of, those from before the jump are not missed. Thread of the forks only. */
 
-#define STI_OWN_FORK_UNNOTED SIZE_MAX
-
-/* The places of those that have not been joined end here. */
 extern _Thread_local size_t sti_own_forks __attribute__((visibility("hidden")));
 
-/* Note one down: a plain one by its subtask, a typed one by the end of the stack of whoever makes it. Its place among
- * them; STI_OWN_FORK_UNNOTED outside of all scopes, where nobody asks for it, and out of memory. */
-size_t sti_own_fork_note_plain(const void *subtask);
-size_t sti_own_fork_note_typed(uintptr_t stack_pointer);
+/* Outside of all scopes nobody asks for them. */
+static inline void sti_own_fork_begin(void)
+{
+    sti_own_forks += sti_thread_metered != NULL;
+}
 
-/* It is joined. False: it was left and is settled, or is no fork of this thread's. */
-bool sti_own_fork_take_plain(size_t place, const void *subtask);
-bool sti_own_fork_take_typed(size_t place);
-
-/* Drop those of the scope; or of the frames that a jump leaves inside it. */
-void sti_own_forks_settle(const struct sti_scope *scope);
-void sti_own_forks_leave(const struct sti_scope *scope, const struct sti_way *way);
-
-/* The thread ends. */
-void sti_own_forks_end_thread(void);
+static inline void sti_own_fork_end(void)
+{
+    sti_own_forks -= sti_own_forks > 0;
+}
 
 /* --- What a thread's forks look like from below. The executor registers this for each of its threads that can fork, so
  * that a scope can settle the forks of frames that are left. Thread of the forks only, but for wake. */
@@ -130,11 +121,8 @@ static inline bool sti_forks_are_left(const struct sti_scope *scope)
 
 void sti_forks_wake(struct sti_thread *thread);
 
-/* The scope's frames are about to be left by an interrupt. */
-void sti_forks_settle(struct sti_scope *scope);
-
-/* Only frames of the way are about to be left, inside the scope. */
-void sti_forks_leave(struct sti_scope *scope, const struct sti_way *way);
+/* The scope's frames are about to be left: all of them, or those of the way, inside the scope. */
+void sti_forks_settle(struct sti_scope *scope, const struct sti_way *way);
 
 /* The scope's function has returned without joining all it forked. Ends its task; returns the error. */
 int sti_forks_give_up(struct sti_scope *scope);
@@ -142,10 +130,13 @@ int sti_forks_give_up(struct sti_scope *scope);
 /* --- Scopes of stint_run whose frames are left. --- */
 
 /* The thread's innermost scope is about to be left: by a jump, or as the thread ends. It is rolled back, and nobody
- * hears of its outcome. Thread of the scope. */
-void sti_frames_abandon_scope(struct sti_scope *scope);
+ * hears of its outcome. Thread of the scope. Set at start by the code that closes scopes. */
+extern void (*sti_frames_abandon_scope)(struct sti_scope *scope) __attribute__((visibility("hidden")));
 
-/* How that is done, by the code that closes scopes. At start. */
-void sti_frames_abandon_by(void (*abandon)(struct sti_scope *scope));
+/* Below such a scope lie frames of a pool's, which nothing may leave. */
+static inline bool sti_frames_are_of_a_pool(const struct sti_scope *scope)
+{
+    return scope->is_subtask || scope->request->detached;
+}
 
 #endif

@@ -78,7 +78,7 @@ int __cxa_guard_acquire(int64_t *guard)
     if (!acquire(state_of(guard)))
         return 0;
     if (sti_thread_metered != NULL)
-        sti_scope_take_hold(sti_thread_metered->scope, sti_hold_of_kind(guard, STI_HOLD_STATIC));
+        sti_hold_take(&sti_thread_metered->scope->holds, sti_hold_of_kind(guard, STI_HOLD_STATIC));
     return 1;
 }
 
@@ -100,7 +100,7 @@ void __cxa_guard_abort(int64_t *guard)
  * std::terminate, and that the handler. gcc's code has the handler called directly that was there when the exception
  * was thrown: so ours is there all the time, in the place of the program's. */
 
-STINT_API _Noreturn void std_terminate(void) __asm__("_ZSt9terminatev");
+STINT_API void std_terminate(void) __asm__("_ZSt9terminatev") __attribute__((alias("sti_terminated")));
 STINT_API sti_terminate_fn *set_terminate(sti_terminate_fn *handler) __asm__("_ZSt13set_terminatePFvvE");
 
 static sti_terminate_fn *_Atomic handler_of_runtime; /* that it began with; NULL: no runtime has been found */
@@ -119,26 +119,15 @@ static sti_terminate_fn *handler_now(void)
     return handler != NULL ? handler : atomic_load_explicit(&handler_of_runtime, memory_order_relaxed);
 }
 
-static _Noreturn void end_process(void)
+void sti_terminated(void)
 {
+    sti_unwind_instead_of_terminating(STI_CALLER());
     if (handler_now() == NULL)
         sti_cxx_look();
     sti_terminate_fn *handler = handler_now();
     if (handler != NULL)
         handler();
     abort();
-}
-
-void sti_terminated(void)
-{
-    sti_unwind_instead_of_terminating(STI_CALLER());
-    end_process();
-}
-
-void std_terminate(void)
-{
-    sti_unwind_instead_of_terminating(STI_CALLER());
-    end_process();
 }
 
 /* std::get_terminate tells of ours: a program that sets it again has the runtime's. */

@@ -28,8 +28,8 @@
 typedef struct __jmp_buf_tag landing;
 
 STINT_API _Noreturn void longjmp(landing to[1], int value);
-STINT_API _Noreturn void _longjmp(landing to[1], int value);
-STINT_API _Noreturn void siglongjmp(landing to[1], int value);
+STINT_API _Noreturn void _longjmp(landing to[1], int value) __attribute__((alias("longjmp")));
+STINT_API _Noreturn void siglongjmp(landing to[1], int value) __attribute__((alias("longjmp")));
 STINT_API _Noreturn void __longjmp_chk(landing to[1], int value);
 STINT_API int setcontext(const ucontext_t *context);
 
@@ -41,18 +41,6 @@ static void leave(const landing *to)
 }
 
 _Noreturn void longjmp(landing to[1], int value)
-{
-    leave(to);
-    sti_plain_longjmp(to, value);
-}
-
-_Noreturn void _longjmp(landing to[1], int value)
-{
-    leave(to);
-    sti_plain_longjmp(to, value);
-}
-
-_Noreturn void siglongjmp(landing to[1], int value)
 {
     leave(to);
     sti_plain_longjmp(to, value);
@@ -86,7 +74,7 @@ void __pthread_register_cancel(__pthread_unwind_buf_t *buffer)
     STI_LIBC_FUNCTION(__pthread_register_cancel)
     plain(buffer);
     if (sti_thread_metered != NULL && sti_rule_is_on(STI_RULE_CLEANUP))
-        sti_scope_take_hold(sti_thread_metered->scope, buffer);
+        sti_hold_take(&sti_thread_metered->scope->holds, buffer);
 }
 
 void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer)

@@ -20,44 +20,47 @@
 #include "hold.h"
 #include "override_lock.h"
 
-/* One line for each: X(name, result, parameters, arguments). */
+/* One line for each: X(what the function does with the object, name, result, object, parameters, arguments). */
 #define TIME const struct timespec *until
 #define LOCK_FUNCTIONS(X)                                                                                              \
-    X(pthread_mutex_lock, int, (pthread_mutex_t * mutex), (mutex))                                                     \
-    X(pthread_mutex_trylock, int, (pthread_mutex_t * mutex), (mutex))                                                  \
-    X(pthread_mutex_timedlock, int, (pthread_mutex_t * mutex, TIME), (mutex, until))                                   \
-    X(pthread_mutex_clocklock, int, (pthread_mutex_t * mutex, clockid_t clock, TIME), (mutex, clock, until))           \
-    X(pthread_mutex_unlock, int, (pthread_mutex_t * mutex), (mutex))                                                   \
-    X(pthread_rwlock_rdlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
-    X(pthread_rwlock_tryrdlock, int, (pthread_rwlock_t * lock), (lock))                                                \
-    X(pthread_rwlock_timedrdlock, int, (pthread_rwlock_t * lock, TIME), (lock, until))                                 \
-    X(pthread_rwlock_clockrdlock, int, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))         \
-    X(pthread_rwlock_wrlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
-    X(pthread_rwlock_trywrlock, int, (pthread_rwlock_t * lock), (lock))                                                \
-    X(pthread_rwlock_timedwrlock, int, (pthread_rwlock_t * lock, TIME), (lock, until))                                 \
-    X(pthread_rwlock_clockwrlock, int, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))         \
-    X(pthread_rwlock_unlock, int, (pthread_rwlock_t * lock), (lock))                                                   \
-    X(pthread_spin_lock, int, (pthread_spinlock_t * lock), (lock))                                                     \
-    X(pthread_spin_trylock, int, (pthread_spinlock_t * lock), (lock))                                                  \
-    X(pthread_spin_unlock, int, (pthread_spinlock_t * lock), (lock))                                                   \
-    X(pthread_once, int, (pthread_once_t * flag, void (*function)(void)), (flag, function))                            \
-    X(mtx_lock, int, (mtx_t * mutex), (mutex))                                                                         \
-    X(mtx_trylock, int, (mtx_t * mutex), (mutex))                                                                      \
-    X(mtx_timedlock, int, (mtx_t * mutex, TIME), (mutex, until))                                                       \
-    X(mtx_unlock, int, (mtx_t * mutex), (mutex))                                                                       \
-    X(call_once, void, (once_flag * flag, void (*function)(void)), (flag, function))                                   \
-    X(flockfile, void, (FILE * stream), (stream))                                                                      \
-    X(ftrylockfile, int, (FILE * stream), (stream))                                                                    \
-    X(funlockfile, void, (FILE * stream), (stream))
+    X(OTHER, pthread_mutex_lock, int, mutex, (pthread_mutex_t * mutex), (mutex))                                       \
+    X(TAKES, pthread_mutex_trylock, int, mutex, (pthread_mutex_t * mutex), (mutex))                                    \
+    X(TAKES, pthread_mutex_timedlock, int, mutex, (pthread_mutex_t * mutex, TIME), (mutex, until))                     \
+    X(TAKES, pthread_mutex_clocklock, int, mutex, (pthread_mutex_t * mutex, clockid_t clock, TIME),                    \
+      (mutex, clock, until))                                                                                           \
+    X(OTHER, pthread_mutex_unlock, int, mutex, (pthread_mutex_t * mutex), (mutex))                                     \
+    X(TAKES, pthread_rwlock_rdlock, int, lock, (pthread_rwlock_t * lock), (lock))                                      \
+    X(TAKES, pthread_rwlock_tryrdlock, int, lock, (pthread_rwlock_t * lock), (lock))                                   \
+    X(TAKES, pthread_rwlock_timedrdlock, int, lock, (pthread_rwlock_t * lock, TIME), (lock, until))                    \
+    X(TAKES, pthread_rwlock_clockrdlock, int, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME),                  \
+      (lock, clock, until))                                                                                            \
+    X(TAKES, pthread_rwlock_wrlock, int, lock, (pthread_rwlock_t * lock), (lock))                                      \
+    X(TAKES, pthread_rwlock_trywrlock, int, lock, (pthread_rwlock_t * lock), (lock))                                   \
+    X(TAKES, pthread_rwlock_timedwrlock, int, lock, (pthread_rwlock_t * lock, TIME), (lock, until))                    \
+    X(TAKES, pthread_rwlock_clockwrlock, int, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME),                  \
+      (lock, clock, until))                                                                                            \
+    X(RELEASES, pthread_rwlock_unlock, int, lock, (pthread_rwlock_t * lock), (lock))                                   \
+    X(TAKES, pthread_spin_lock, int, lock, (pthread_spinlock_t * lock), (lock))                                        \
+    X(TAKES, pthread_spin_trylock, int, lock, (pthread_spinlock_t * lock), (lock))                                     \
+    X(RELEASES, pthread_spin_unlock, int, lock, (pthread_spinlock_t * lock), (lock))                                   \
+    X(OTHER, pthread_once, int, flag, (pthread_once_t * flag, void (*function)(void)), (flag, function))               \
+    X(TAKES, mtx_lock, int, mutex, (mtx_t * mutex), (mutex))                                                           \
+    X(TAKES, mtx_trylock, int, mutex, (mtx_t * mutex), (mutex))                                                        \
+    X(TAKES, mtx_timedlock, int, mutex, (mtx_t * mutex, TIME), (mutex, until))                                         \
+    X(RELEASES, mtx_unlock, int, mutex, (mtx_t * mutex), (mutex))                                                      \
+    X(OTHER, call_once, void, flag, (once_flag * flag, void (*function)(void)), (flag, function))                      \
+    X(OTHER, flockfile, void, stream, (FILE * stream), (stream))                                                       \
+    X(TAKES, ftrylockfile, int, stream, (FILE * stream), (stream))                                                     \
+    X(OTHER, funlockfile, void, stream, (FILE * stream), (stream))
 
 /* libc's own functions. Each is found at its first call, which may come from a constructor before ours: until then the
  * pointer leads to what finds it, so that later calls ask nothing. To find one takes no lock. relaxed: what the
  * pointers lead to was there before this library, and two threads at once find the same. */
-#define POINTER(name, result, parameters, arguments)                                                                   \
+#define POINTER(kind, name, result, object, parameters, arguments)                                                     \
     static result first_##name parameters;                                                                             \
     static result(*_Atomic libc_##name) parameters = first_##name;                                                     \
     STINT_API result name parameters;
-#define FIRST_CALL(name, result, parameters, arguments)                                                                \
+#define FIRST_CALL(kind, name, result, object, parameters, arguments)                                                  \
     __attribute__((cold)) static result first_##name parameters                                                        \
     {                                                                                                                  \
         result(*found) parameters;                                                                                     \
@@ -107,8 +110,9 @@ STI_FORK_HANDLER void sti_override_lock_in_child(void)
     atomic_store_explicit(&libc_pthread_mutex_unlock, unlock_in_part, memory_order_relaxed);
 }
 
-/* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD. */
-#define TAKING(name, object, parameters, arguments)                                                                    \
+/* A function that takes the lock when it returns success or, for a robust mutex, EOWNERDEAD; one that releases it when
+ * it returns success; and those that are written out below. */
+#define TAKES(name, object, parameters, arguments)                                                                     \
     int name parameters                                                                                                \
     {                                                                                                                  \
         int result = LIBC(name) arguments;                                                                             \
@@ -116,8 +120,7 @@ STI_FORK_HANDLER void sti_override_lock_in_child(void)
             sti_hold_take_lock(object);                                                                                \
         return result;                                                                                                 \
     }
-
-#define RELEASING(name, object, parameters, arguments)                                                                 \
+#define RELEASES(name, object, parameters, arguments)                                                                  \
     int name parameters                                                                                                \
     {                                                                                                                  \
         int result = LIBC(name) arguments;                                                                             \
@@ -125,6 +128,11 @@ STI_FORK_HANDLER void sti_override_lock_in_child(void)
             sti_hold_release_lock(object);                                                                             \
         return result;                                                                                                 \
     }
+#define OTHER(name, object, parameters, arguments)
+#define OVERRIDE(kind, name, result, object, parameters, arguments) kind(name, object, parameters, arguments)
+
+_Static_assert(thrd_success == 0, "the macros take 0 for success");
+LOCK_FUNCTIONS(OVERRIDE)
 
 /* Of the usual kinds, normal and recursive. To lock one of these cannot fail, nor can it to unlock one that is held, so
  * both end in a tail call of libc's: counted before the lock, and no more before the unlock. */
@@ -179,32 +187,6 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
     return LIBC(pthread_mutex_unlock)(mutex);
 }
 
-TAKING(pthread_mutex_trylock, mutex, (pthread_mutex_t * mutex), (mutex))
-TAKING(pthread_mutex_timedlock, mutex, (pthread_mutex_t * mutex, TIME), (mutex, until))
-TAKING(pthread_mutex_clocklock, mutex, (pthread_mutex_t * mutex, clockid_t clock, TIME), (mutex, clock, until))
-
-TAKING(pthread_rwlock_rdlock, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_tryrdlock, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_timedrdlock, lock, (pthread_rwlock_t * lock, TIME), (lock, until))
-TAKING(pthread_rwlock_clockrdlock, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))
-TAKING(pthread_rwlock_wrlock, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_trywrlock, lock, (pthread_rwlock_t * lock), (lock))
-TAKING(pthread_rwlock_timedwrlock, lock, (pthread_rwlock_t * lock, TIME), (lock, until))
-TAKING(pthread_rwlock_clockwrlock, lock, (pthread_rwlock_t * lock, clockid_t clock, TIME), (lock, clock, until))
-RELEASING(pthread_rwlock_unlock, lock, (pthread_rwlock_t * lock), (lock))
-
-TAKING(pthread_spin_lock, lock, (pthread_spinlock_t * lock), (lock))
-TAKING(pthread_spin_trylock, lock, (pthread_spinlock_t * lock), (lock))
-RELEASING(pthread_spin_unlock, lock, (pthread_spinlock_t * lock), (lock))
-
-_Static_assert(thrd_success == 0, "the macros take 0 for success");
-TAKING(mtx_lock, mutex, (mtx_t * mutex), (mutex))
-TAKING(mtx_trylock, mutex, (mtx_t * mutex), (mutex))
-TAKING(mtx_timedlock, mutex, (mtx_t * mutex, TIME), (mutex, until))
-RELEASING(mtx_unlock, mutex, (mtx_t * mutex), (mutex))
-
-TAKING(ftrylockfile, stream, (FILE * stream), (stream))
-
 void flockfile(FILE *stream)
 {
     LIBC(flockfile)(stream);
@@ -217,67 +199,45 @@ void funlockfile(FILE *stream)
     sti_hold_release_lock(stream);
 }
 
-/* A once that is interrupted stays half done for ever, and every other thread waits for it. An exception may leave its
- * function; then it is not held any more either. */
-struct once_hold {
-    struct sti_scope *scope;
+/* A once that is interrupted stays half done for ever, and every other thread waits for it. It is held while its
+ * function runs, which libc calls by a function of ours, on the thread of the call: one whose function has run costs
+ * next to nothing. An exception may leave the function; then it is not held any more either. */
+struct once {
     const volatile void *object;
+    void (*function)(void);
+    struct sti_scope *scope;
 };
 
-static struct once_hold begin_once(struct sti_scope *scope, const volatile void *flag)
+static _Thread_local struct once once_asked_for;
+
+static void end_once(struct once *once)
 {
-    struct once_hold hold = { scope, sti_hold_of_kind(flag, STI_HOLD_ONCE) };
-    sti_scope_take_hold(scope, hold.object);
-    return hold;
+    sti_scope_release_hold(once->scope, once->object);
 }
 
-static void end_once(struct once_hold *hold)
+static void run_held(void)
 {
-    sti_scope_release_hold(hold->scope, hold->object);
+    __attribute__((cleanup(end_once))) struct once once = once_asked_for;
+    once.scope = sti_thread_metered->scope;
+    sti_hold_take(&once.scope->holds, once.object);
+    once.function();
 }
 
-/* What a flag holds when its function has run. libc's headers do not say it; until it has been tried, nothing. */
-static pthread_once_t once_done = -1;
-
-static void do_nothing(void)
+static inline bool is_held_once(const volatile void *flag, void (*function)(void))
 {
-}
-
-void sti_override_lock_start(void)
-{
-    pthread_once_t tried = PTHREAD_ONCE_INIT;
-    LIBC(pthread_once)(&tried, do_nothing);
-    __atomic_store_n(&once_done, tried, __ATOMIC_RELAXED);
-}
-
-/* Acquire: what the function has done is seen. */
-static inline bool is_done(pthread_once_t *flag)
-{
-    return __builtin_expect(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == __atomic_load_n(&once_done, __ATOMIC_RELAXED),
-                            1);
-}
-
-static __attribute__((noinline)) int do_once(pthread_once_t *flag, void (*function)(void))
-{
-    struct sti_thread *thread = sti_thread_metered;
-    if (thread == NULL)
-        return LIBC(pthread_once)(flag, function);
-    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
-    return LIBC(pthread_once)(flag, function);
+    if (sti_thread_metered == NULL)
+        return false;
+    once_asked_for.object = sti_hold_of_kind(flag, STI_HOLD_ONCE);
+    once_asked_for.function = function;
+    return true;
 }
 
 int pthread_once(pthread_once_t *flag, void (*function)(void))
 {
-    return is_done(flag) ? 0 : do_once(flag, function);
+    return LIBC(pthread_once)(flag, is_held_once(flag, function) ? run_held : function);
 }
 
 void call_once(once_flag *flag, void (*function)(void))
 {
-    struct sti_thread *thread = sti_thread_metered;
-    if (__builtin_expect(thread == NULL, 1)) {
-        LIBC(call_once)(flag, function);
-        return;
-    }
-    __attribute__((cleanup(end_once), unused)) struct once_hold hold = begin_once(thread->scope, flag);
-    LIBC(call_once)(flag, function);
+    LIBC(call_once)(flag, is_held_once(flag, function) ? run_held : function);
 }

@@ -34,7 +34,7 @@ _Noreturn static void land(struct sti_scope *scope)
 {
     sti_cxx_restore(&scope->cxx);
     scope->unwind.under_way = false;
-    sti_interrupt_land(scope);
+    sti_interrupt_land(scope, NULL);
 }
 
 static bool is_passed(struct _Unwind_Context *context)
@@ -157,7 +157,7 @@ _Noreturn static void leave_what_is_caught(struct sti_thread *thread)
     struct sti_scope *scope = thread->scope;
     sti_cxx_end_caught(&scope->cxx, scope->unwind.under_way ? &scope->unwind.exception : NULL);
     if (!scope->unwind.under_way)
-        sti_interrupt_note_leaving(thread);
+        sti_interrupt_note_leaving(thread, NULL);
     land(scope);
 }
 

@@ -3,6 +3,7 @@
  * The watch: the thread that looks after deadlines, and the limits that are measured by clocks; see watch.h. */
 #include "watch.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
+#include "warning.h"
 
 /* --- The watch thread; the protocol is in watch.h. --- */
 
@@ -113,30 +115,19 @@ static int start(void)
 
 static _Thread_local uint64_t processor_time_at_fork;
 
-static struct sti_scope *innermost_scope(void)
-{
-    const struct sti_thread *thread = sti_thread_own();
-    return thread != NULL ? thread->scope : NULL;
-}
-
 /* It begins at 0 in the child: what was used before still counts. */
-static void set_processor_time_back(void)
+STI_FORK_HANDLER void sti_cpu_in_child(void)
 {
-    for (struct sti_scope *scope = innermost_scope(); scope != NULL; scope = scope->below) {
-        if (scope->cpu.limit != 0)
+    for (struct sti_scope *scope = sti_scope_innermost(); scope != NULL; scope = scope->below) {
+        if (sti_scope_cpu_limit(scope) != 0)
             atomic_fetch_sub_explicit(&scope->cpu.begin, processor_time_at_fork, memory_order_relaxed);
     }
 }
 
 STI_FORK_HANDLER void sti_cpu_before_fork(void)
 {
-    if (innermost_scope() != NULL)
+    if (sti_scope_innermost() != NULL)
         processor_time_at_fork = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
-}
-
-STI_FORK_HANDLER void sti_cpu_in_child(void)
-{
-    set_processor_time_back();
 }
 
 /* The child has no such thread: it starts one at its next need. It rests in a fork of a whole process. */
@@ -234,10 +225,14 @@ void sti_watch_wake(void)
 
 /* --- When a running task has to be looked at. --- */
 
-static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
+static uint64_t look_at_threads(struct sti_watch *watch, uint64_t now)
 {
-    (void)unused;
     uint64_t next = STI_WATCH_NEVER;
+    struct sti_waiting_warning waiting;
+    if (sti_warning_take(&waiting)) {
+        sti_watch_call(watch, sti_warning_tell, &waiting);
+        return STI_WATCH_AGAIN;
+    }
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         uint64_t due = atomic_load_explicit(&thread->next_deadline, memory_order_seq_cst);
         if (due == STI_DEADLINE_HAS_COME)
@@ -255,14 +250,16 @@ static uint64_t look_at_threads(struct sti_watch *unused, uint64_t now)
 static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
 
 /* Where no thread can be started, such tasks are stopped late, as they are without this. */
-static void have_watch(void)
+int sti_watch_have(void)
 {
     bool expected = false;
     if (atomic_load_explicit(&watched, memory_order_relaxed) ||
         !atomic_compare_exchange_strong_explicit(&watched, &expected, true, memory_order_relaxed, memory_order_relaxed))
-        return;
-    if (sti_watch_begin(&watch, 0) != 0)
+        return 0;
+    int error = sti_watch_begin(&watch, 0);
+    if (error != 0)
         atomic_store_explicit(&watched, false, memory_order_relaxed);
+    return error;
 }
 
 void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *scope)
@@ -273,8 +270,10 @@ void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *
         thread->hides_deadlines = scope->outer == NULL && scope->below != NULL;
         if (scope->tripped != STINT_REASON_NONE)
             continue;
-        due = scope->deadline < due ? scope->deadline : due;
+        due = sti_scope_deadline(scope) < due ? sti_scope_deadline(scope) : due;
         due = scope->cpu.look < due ? scope->cpu.look : due;
+        uint64_t mark = sti_scope_time_mark(scope);
+        due = mark < due ? mark : due;
     }
     atomic_store_explicit(&thread->next_deadline, due, memory_order_seq_cst);
     if (due != STI_DEADLINE_NEVER)
@@ -283,7 +282,7 @@ void sti_next_deadline_renew(struct sti_thread *thread, const struct sti_scope *
 
 void sti_next_deadline_begin(struct sti_thread *thread, const struct sti_scope *scope)
 {
-    have_watch();
+    sti_watch_have();
     sti_next_deadline_renew(thread, scope);
 }
 
@@ -310,16 +309,16 @@ static uint64_t later(uint64_t now, uint64_t left)
 static bool is_measured_below(const struct sti_scope *scope)
 {
     const struct sti_scope *below = scope->outer == NULL ? scope->below : NULL;
-    while (below != NULL && below->cpu.limit == 0 && below->outer != NULL)
+    while (below != NULL && sti_scope_cpu_limit(below) == 0 && below->outer != NULL)
         below = below->below;
-    return below != NULL && below->cpu.limit != 0;
+    return below != NULL && sti_scope_cpu_limit(below) != 0;
 }
 
 void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
 {
     if (limit == 0 && is_measured_below(scope))
         limit = UINT64_MAX;
-    scope->cpu.limit = limit;
+    atomic_store_explicit(&scope->cpu.limit, limit, memory_order_relaxed);
     scope->cpu.look = limit != 0 ? later(now, limit) : UINT64_MAX;
     if (limit != 0)
         atomic_store_explicit(&scope->cpu.begin, sti_clock_read(CLOCK_THREAD_CPUTIME_ID), memory_order_relaxed);
@@ -332,39 +331,105 @@ static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
     return used <= INT64_MAX ? used : 0;
 }
 
-uint64_t sti_cpu_end(struct sti_scope *scope)
-{
-    if (scope->cpu.limit == 0)
-        return 0;
-    uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
-    /* The thread's own, of which the watch reads a whole value. */
-    for (struct sti_scope *below = scope->outer == NULL ? scope->below : NULL; below != NULL; below = below->below) {
-        if (below->cpu.limit != 0)
-            atomic_fetch_add_explicit(&below->cpu.begin, used, memory_order_relaxed);
-    }
-    return used;
-}
-
 uint64_t sti_cpu_used(const struct sti_scope *scope)
 {
     return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+}
+
+uint64_t sti_cpu_end(struct sti_scope *scope)
+{
+    if (sti_scope_cpu_limit(scope) == 0)
+        return 0;
+    uint64_t used = sti_cpu_used(scope);
+    /* The thread's own, of which the watch reads a whole value. */
+    for (struct sti_scope *below = scope->outer == NULL ? scope->below : NULL; below != NULL; below = below->below) {
+        if (sti_scope_cpu_limit(below) != 0)
+            atomic_fetch_add_explicit(&below->cpu.begin, used, memory_order_relaxed);
+    }
+    return used;
 }
 
 bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
 {
     if (now < scope->cpu.look)
         return false;
-    uint64_t used = used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
-    if (used >= scope->cpu.limit)
+    uint64_t used = sti_cpu_used(scope);
+    if (sti_scope_limits(scope) != NULL)
+        atomic_store_explicit(&sti_scope_limits(scope)->cpu_used, used, memory_order_relaxed);
+    if (used >= sti_scope_cpu_limit(scope))
         return true;
-    scope->cpu.look = later(now, scope->cpu.limit - used);
+    uint64_t next = sti_scope_cpu_limit(scope);
+    if (scope->warn != 0) {
+        sti_warning_look_at_cpu(scope, used);
+        next = scope->marks.cpu < next ? scope->marks.cpu : next;
+    }
+    scope->cpu.look = later(now, next - used);
     return false;
+}
+
+/* What was measured stays so. */
+static uint64_t cpu_limit_of(uint64_t limit)
+{
+    return limit != 0 ? limit : UINT64_MAX;
 }
 
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
 {
-    if (scope->cpu.limit == 0 || scope->cpu.limit == UINT64_MAX)
+    uint64_t limit = sti_scope_cpu_limit(scope);
+    if (limit == 0)
+        return UINT64_MAX;
+    if (sti_scope_new_limits(scope, 0) != 0)
+        limit = cpu_limit_of(sti_limits_read(sti_scope_limits(scope)).cpu_ns);
+    if (limit == UINT64_MAX)
         return UINT64_MAX;
     uint64_t used = used_by(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
-    return used >= scope->cpu.limit ? now : later(now, scope->cpu.limit - used);
+    return used >= limit ? now : later(now, limit - used);
+}
+
+/* --- Limits that are changed while the task runs: base/limits.h. --- */
+
+static void take_cpu_limit(struct sti_scope *scope, uint64_t limit)
+{
+    if (sti_scope_cpu_limit(scope) == 0) {
+        sti_cpu_begin(scope, limit, sti_clock_now());
+    } else {
+        atomic_store_explicit(&scope->cpu.limit, cpu_limit_of(limit), memory_order_relaxed);
+        scope->cpu.look = limit != 0 && limit != UINT64_MAX ? 0 : UINT64_MAX;
+    }
+}
+
+/* Where its thread would go by them already. */
+uint64_t sti_deadline_watch(const struct sti_scope *scope)
+{
+    if (sti_scope_new_limits(scope, 0) == 0)
+        return sti_scope_deadline(scope);
+    const stint_budget budget = sti_limits_read(sti_scope_limits(scope));
+    uint64_t start = atomic_load_explicit(&sti_scope_limits(scope)->start, memory_order_relaxed); /* not a subtask's */
+    return sti_limits_deadline(&budget, scope->request->submitted_ns, start);
+}
+
+void sti_deadline_take_limits(struct sti_scope *scope, const struct sti_scope *innermost)
+{
+    scope->limits_timed =
+        sti_limits_version(sti_scope_limits(scope)); /* first: what is changed after that is taken again */
+    atomic_store_explicit(&scope->deadline, sti_deadline_watch(scope), memory_order_relaxed);
+    if (sti_scope_limits(scope)->changed == NULL)
+        take_cpu_limit(scope, sti_limits_read(sti_scope_limits(scope)).cpu_ns);
+    if (scope->warn != 0) {
+        const stint_budget budget = sti_limits_read(sti_scope_limits(scope));
+        sti_warning_mark_time(scope, &budget);
+    }
+    sti_next_deadline_renew(innermost->thread, innermost);
+}
+
+int sti_limits_change(struct sti_limits *limits, const stint_budget *budget)
+{
+    static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+    sti_watch_have();
+    sti_plain_mutex_lock(&changing);
+    bool is_in_time = sti_limits_store(limits, budget);
+    sti_plain_mutex_unlock(&changing);
+    sti_thread_request_samples();
+    sti_watch_wake();
+    return is_in_time ? 0 : EALREADY;
 }

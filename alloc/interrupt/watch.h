@@ -105,6 +105,21 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now);
 /* For the watch: when the limit is reached at the earliest, or a time that has passed. UINT64_MAX: there is none. */
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);
 
+/* --- Limits that are changed while the task runs: base/limits.h. --- */
+
+/* Have its thread for running tasks and warnings, at least. 0 or an errno value. Any thread, not in signal handlers. */
+int sti_watch_have(void);
+
+/* For the watch: the deadline that the scope has now. */
+uint64_t sti_deadline_watch(const struct sti_scope *scope);
+
+/* Somebody has changed them: the scope goes by those of time from now on. Thread of the scope, in a sample point, also
+ * in a signal handler. */
+void sti_deadline_take_limits(struct sti_scope *scope, const struct sti_scope *innermost);
+
+/* Change them. 0; EALREADY: the task has been stopped already. Any thread, not in signal handlers. */
+int sti_limits_change(struct sti_limits *limits, const stint_budget *budget);
+
 /* At start. */
 void sti_watch_start(void);
 

@@ -261,8 +261,10 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
 static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
 {
     sti_report_describe(report, scope->request->options, outcome);
-    if (scope->deadline != UINT64_MAX && scope->deadline > scope->start)
-        report->deadline_ns = scope->deadline - scope->start;
+    uint64_t deadline = sti_scope_deadline(scope);
+    report->budget = sti_limits_now(sti_scope_limits(scope), &report->budget);
+    if (deadline != UINT64_MAX && deadline > scope->start)
+        report->deadline_ns = deadline - scope->start;
     report->function = (uintptr_t)scope->request->fn + 1;
     merge_group(report, scope);
 }
@@ -332,7 +334,7 @@ int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, st
     if (error != 0)
         return error;
     *report = NULL;
-    error = sti_run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, report);
+    error = sti_run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, report, NULL);
     if (error == 0 && *report == NULL && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;

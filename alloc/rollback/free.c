@@ -15,6 +15,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
+#include "checked.h"
 #include "kept.h"
 
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
@@ -71,10 +72,8 @@ STI_FORK_HANDLER void sti_free_in_child(void)
         atomic_store_explicit(&sti_free_function, sti_process_free_in_part, memory_order_relaxed);
 }
 
-void sti_free_watched(void *block)
+static void free_watched(void *block)
 {
-    if (block == NULL)
-        return;
     if (sti_kept_may_contain(block))
         sti_kept_forget(block);
     if (sti_wipe_is_due())
@@ -83,6 +82,27 @@ void sti_free_watched(void *block)
         sti_sampling_hooks->free(block);
     else
         sti_backend_free(block);
+}
+
+void sti_free_watched(void *block)
+{
+    if (block == NULL)
+        return;
+    if (sti_checked_is_on)
+        sti_checked_free(block, __builtin_return_address(0));
+    free_watched(block);
+}
+
+void sti_free_rolled_back(void *block)
+{
+    if (sti_sampling_may_follow(block))
+        sti_sampling_hooks->end_rolled_back(block);
+    if (sti_checked_is_on) {
+        sti_checked_roll_back(block);
+        free_watched(block);
+    } else {
+        sti_free(block);
+    }
 }
 
 /* --- Wiping. Any thread.

@@ -17,6 +17,9 @@ extern _Atomic(sti_free_fn *) sti_free_function __attribute__((visibility("hidde
 
 void sti_free_watched(void *block);
 
+/* A single block of a task that is rolled back. Thread of its heap. */
+void sti_free_rolled_back(void *block);
+
 /* Have it be another one, unless it is that one, which stays. Any thread. */
 void sti_free_by(sti_free_fn *function);
 

@@ -18,6 +18,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
+#include "checked.h"
 #include "free.h"
 #include "kept.h"
 #include "mapping.h"
@@ -93,11 +94,6 @@ bool sti_heap_renew(struct sti_heap *heap)
     return true;
 }
 
-static bool may_give_up(bool is_nursery)
-{
-    return !is_end_noted() || is_nursery;
-}
-
 bool sti_heap_is_unused(const struct sti_heap *heap)
 {
     return count_pages(heap).now == 0;
@@ -110,18 +106,17 @@ bool sti_heap_adopt(struct sti_heap *heap)
     if (pages.now != 0)
         return false;
     heap->given_up_before = pages.given_up;
-    heap->may_give_up = may_give_up(heap->is_nursery);
-    return sti_process_begin_heap(heap->backend, heap->is_nursery) != NULL;
+    heap->may_give_up = !is_end_noted();
+    return sti_process_begin_heap(heap->backend) != NULL;
 }
 
-static struct sti_heap *make(bool is_nursery)
+static struct sti_heap *make(void)
 {
     struct sti_heap *heap = sti_process_lasting_calloc(1, sizeof *heap);
     if (heap == NULL)
         return NULL;
-    heap->is_nursery = is_nursery;
-    heap->may_give_up = may_give_up(is_nursery);
-    heap->backend = sti_process_begin_heap(NULL, is_nursery);
+    heap->may_give_up = !is_end_noted();
+    heap->backend = sti_process_begin_heap(NULL);
     if (heap->backend == NULL) {
         sti_process_free(heap);
         return NULL;
@@ -136,7 +131,7 @@ static struct sti_heap *begin(struct sti_heap *heap)
     heap->next = NULL;
     heap->wiped = false;
     if (__builtin_expect(has_ended, 0)) /* and the thread's part with it, as it was made */
-        sti_process_begin_heap(heap->backend, heap->is_nursery);
+        sti_process_begin_heap(heap->backend);
     heap->theap = sti_backend_heap_theap(heap->backend);
     return heap;
 }
@@ -146,14 +141,8 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     struct sti_heap *heap = thread->warm;
     thread->warm = NULL;
     if (heap == NULL)
-        heap = sti_retired_take(thread, false);
-    return begin(heap != NULL ? heap : make(false));
-}
-
-struct sti_heap *sti_heap_take_for_nursery(struct sti_thread *thread)
-{
-    struct sti_heap *heap = sti_retired_take(thread, true);
-    return begin(heap != NULL ? heap : make(true));
+        heap = sti_retired_take(thread);
+    return begin(heap != NULL ? heap : make());
 }
 
 struct sti_heap *sti_heap_own(const struct sti_scope *scope)
@@ -307,9 +296,7 @@ static void free_singles(const struct sti_heap *heap)
             munmap(block, heap->singles[i].size);
             continue;
         }
-        if (sti_sampling_may_follow(block))
-            sti_sampling_hooks->end_rolled_back(block);
-        sti_free(block);
+        sti_free_rolled_back(block);
     }
 }
 
@@ -387,6 +374,8 @@ static void name_after(struct sti_heap *list, const char *task)
 static void give_up(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
+        if (sti_checked_is_on)
+            sti_checked_roll_back_heap(heap->theap);
         wipe(heap);
         if (sti_quarantine_put(thread, heap))
             return;
@@ -423,6 +412,8 @@ static void give_warm_back(struct sti_thread *thread)
 void sti_heap_give_back(struct sti_thread *thread)
 {
     sti_nursery_give_back(thread);
+    if (thread->libc != NULL && sti_heap_is_empty(thread->libc))
+        sti_libc_heap_retire(thread);
     sti_retired_give_back(thread);
     give_warm_back(thread);
 }
@@ -431,6 +422,7 @@ void sti_heap_end_thread(struct sti_thread *thread)
 {
     sti_quarantine_end_thread(thread);
     sti_nursery_end_thread(thread);
+    sti_libc_heap_retire(thread);
     give_warm_back(thread);
     sti_retired_end_thread(thread);
 }

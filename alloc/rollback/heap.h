@@ -29,13 +29,13 @@ struct sti_heap {
     sti_backend_heap *backend;     /* NULL: single blocks */
     sti_backend_theap *theap;      /* the calling thread's part of it, since it was taken */
     struct sti_heap *next;         /* on a list: of a scope, of a thread's retired ones */
-    bool is_nursery;               /* it was made for one: backend.h */
     bool may_give_up;              /* mimalloc, pages of it while its thread lives: heap.c */
     bool lasts;                    /* mimalloc has given up a page of it, ever: it is not destroyed (retired.h) */
     bool wiped;                    /* when it is destroyed: free.h */
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h */
+    size_t held_before;            /* by blocks in it when it was taken; for libc's alone: kept.h */
     size_t reach;                  /* a pointer further into one is none, and nothing in it could point anywhere; 0: it
                                       is like any other */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
@@ -50,9 +50,6 @@ struct sti_heap {
 
 /* A warm heap, a retired one that has become empty, or a new one. NULL: out of memory. */
 struct sti_heap *sti_heap_take(struct sti_thread *thread);
-
-/* The same for a nursery: one that was made for one. */
-struct sti_heap *sti_heap_take_for_nursery(struct sti_thread *thread);
 
 /* The heap that the scope's next block comes from; NULL: it is young, or has not allocated. */
 struct sti_heap *sti_heap_own(const struct sti_scope *scope);

@@ -126,11 +126,9 @@ static void watch(uintptr_t block, size_t size)
 
 static void roll_back_block(const struct sti_heap *heap, void *block)
 {
-    if (sti_sampling_may_follow(block))
-        sti_sampling_hooks->end_rolled_back(block);
     if (heap->wiped)
         sti_wipe_block(block);
-    sti_free(block);
+    sti_free_rolled_back(block);
 }
 
 static void end_block(uintptr_t block, size_t size, bool is_kept, void *heap)
@@ -153,6 +151,7 @@ static void end_heap(struct sti_thread *thread, struct sti_heap *heap)
     }
     heap->next = NULL;
     sti_sampling_end_heaps(thread, heap, true);
+    sti_backend_theap_collect(heap->theap, true);
     sti_retired_put(thread, heap);
 }
 
@@ -178,6 +177,21 @@ size_t sti_kept_look(struct sti_thread *thread, struct sti_heap **list, const ch
 
 /* --- Heaps for libc's blocks. A scope has one, and those that inner scopes have left to it. --- */
 
+#define MAX_LIBC_PAGES 64 /* a heap with more takes long to measure: the next scope has another */
+
+static struct sti_heap *take_libc_heap(struct sti_thread *thread)
+{
+    struct sti_heap *heap = thread->libc;
+    if (heap == NULL)
+        heap = sti_heap_take(thread);
+    if (heap == NULL)
+        return NULL;
+    thread->libc = NULL;
+    heap->theap = sti_backend_heap_theap(heap->backend);
+    heap->held_before = sti_heap_bytes(heap);
+    return heap;
+}
+
 /* NULL: out of memory, or in no scope; then the process's will do. */
 static sti_backend_theap *heap_of(struct sti_thread *thread)
 {
@@ -185,7 +199,7 @@ static sti_backend_theap *heap_of(struct sti_thread *thread)
         return NULL;
     struct sti_scope *scope = thread->scope;
     if (__builtin_expect(scope->libc_heaps == NULL, 0))
-        scope->libc_heaps = sti_heap_take(thread);
+        scope->libc_heaps = take_libc_heap(thread);
     return scope->libc_heaps != NULL ? scope->libc_heaps->theap : NULL;
 }
 
@@ -210,8 +224,10 @@ void *sti_libc_heap_aligned(struct sti_thread *thread, size_t alignment, size_t 
 size_t sti_libc_heap_held(const struct sti_scope *scope)
 {
     size_t held = 0;
-    for (const struct sti_heap *heap = scope->libc_heaps; heap != NULL; heap = heap->next)
-        held += sti_heap_bytes(heap);
+    for (const struct sti_heap *heap = scope->libc_heaps; heap != NULL; heap = heap->next) {
+        size_t bytes = sti_heap_bytes(heap);
+        held += bytes > heap->held_before ? bytes - heap->held_before : 0;
+    }
     return held;
 }
 
@@ -229,6 +245,11 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
         /* libc often frees in one task what it has made in the last: heaps wait for that with few pages. */
         for (const struct sti_heap *each = heap; each != NULL; each = each->next)
             sti_backend_theap_collect(each->theap, true);
+        if (heap != NULL && thread->libc == NULL && sti_heap_size(heap).areas <= MAX_LIBC_PAGES) {
+            thread->libc = heap;
+            heap = heap->next;
+            thread->libc->next = NULL;
+        }
         sti_heap_commit(thread, heap);
         return;
     }
@@ -238,6 +259,14 @@ void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struc
         outer->libc_heaps = heap;
         heap = next;
     }
+}
+
+void sti_libc_heap_retire(struct sti_thread *thread)
+{
+    struct sti_heap *heap = thread->libc;
+    thread->libc = NULL;
+    if (heap != NULL)
+        sti_retired_put(thread, heap);
 }
 
 /* --- The quarantine. Thread of the heaps, but for the handler of faults: it reads what may be changed meanwhile

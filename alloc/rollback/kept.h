@@ -45,9 +45,9 @@ static inline bool sti_kept_may_contain(const void *block)
 void sti_kept_forget(const void *block);
 
 /* --- Heaps for what libc allocates for itself in a scope. Such blocks outlive the scope whatever becomes of it: they
- * hang on handles, which are closed (undo.h), or on tables of libc's. So their heap is never destroyed, and always
- * committed. That they have one is for the meter: what libc holds for a task counts for its memory limit. Thread of the
- * scope only. */
+ * hang on handles, which are closed (undo.h), or on tables of libc's. So their heap is never destroyed, and the
+ * thread's next scope has it with what was left there, which does not count for that scope. That they have one is for
+ * the meter: what libc holds for a task counts for its memory limit. Thread of the scope only. */
 
 struct sti_scope;
 
@@ -62,6 +62,9 @@ void sti_libc_heap_collect(const struct sti_scope *scope);
 
 /* The scope ends. What is left counts for the scope around it; NULL: for nobody. */
 void sti_libc_heap_end(struct sti_thread *thread, struct sti_scope *scope, struct sti_scope *outer);
+
+/* The thread ends, or gives back one that has become empty. */
+void sti_libc_heap_retire(struct sti_thread *thread);
 
 /* --- The quarantine of debug mode: heaps that were rolled back are made inaccessible and kept for a while, so that a
  * stale pointer into one faults where it is used, and the task is named. Thread of the heap only.

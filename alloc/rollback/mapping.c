@@ -11,17 +11,12 @@
 #include <unistd.h>
 
 #include "alloc/base/backend.h"
-#include "alloc/base/lasting.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "heap.h"
 #include "nursery.h"
-
-#ifndef MADV_GUARD_REMOVE /* glibc 2.36 has it not yet */
-#define MADV_GUARD_REMOVE 103
-#endif
 
 /* With the lock, but for held, which its thread reads at any time. That of a scope that never ends, as its thread has
  * left it otherwise, stays. */
@@ -205,8 +200,6 @@ void sti_mapping_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind
 {
     struct sti_mapping *mapping;
     for (uintptr_t at = end; (mapping = sti_mapping_last(begin, at)) != NULL; at = mapping->begin) {
-        if (sti_mapping_is_of_heap(mapping->kind))
-            continue;
         sti_mapping_set_kind(mapping, kind);
         mapping->continues |= mapping->begin > begin;
     }
@@ -218,7 +211,7 @@ bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end)
     return syscall(SYS_msync, begin, end - begin, MS_ASYNC) != 0 && errno == ENOMEM;
 }
 
-/* --- Pages of its own heap of which a task has told the kernel something. --- */
+/* --- A task's heaps. --- */
 
 static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
 {
@@ -241,64 +234,6 @@ bool sti_task_has(const struct sti_thread *thread, uintptr_t address)
     return sti_nursery_has(thread, backend);
 }
 
-bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind)
-{
-    struct sti_mapped *mapped = sti_mapped_of(scope);
-    if (mapped == NULL || !sti_mapping_lock())
-        return false;
-    struct sti_mapping *older = sti_mapping_last(begin, end);
-    if (older != NULL && older->kind == STI_MAPPING_ADVISED)
-        kind = STI_MAPPING_ADVISED;
-    if (older != NULL && older->begin <= begin && older->end >= end)
-        sti_mapping_set_kind(older, kind);
-    else
-        sti_mapping_put(begin, end, kind, mapped);
-    sti_mapping_unlock();
-    return true;
-}
-
-void sti_protection_forget(uintptr_t begin, uintptr_t end)
-{
-    if (!sti_mapping_lock())
-        return;
-    struct sti_mapping *mapping;
-    for (uintptr_t at = end; at > begin && (mapping = sti_mapping_last(begin, at)) != NULL;) {
-        uintptr_t below = mapping->begin > begin ? mapping->begin : begin;
-        if (mapping->kind == STI_MAPPING_PROTECTED) {
-            sti_mapping_cut(below, at);
-            sti_mapping_forget(below, at);
-        }
-        at = below;
-    }
-    sti_mapping_unlock();
-}
-
-/* All that it may have been told. By system calls, which the overrides do not see. */
-static void make_plain(uintptr_t begin, size_t size)
-{
-    const int advices[] = { MADV_DOFORK, MADV_KEEPONFORK, MADV_DODUMP, MADV_GUARD_REMOVE };
-    if (!sti_backend_has_made((void *)begin))
-        return;
-    sti_protect_plainly((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
-    syscall(SYS_munlock, begin, size);
-    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
-        syscall(SYS_madvise, begin, size, advices[i]);
-}
-
-void sti_protections_rollback(struct sti_mapped *mapped)
-{
-    if (mapped == NULL || !lock_table())
-        return;
-    for (size_t i = count_all(); i-- > 0;) {
-        const struct sti_mapping *at = &table[i];
-        if (at->owner != mapped || !sti_mapping_is_of_heap(at->kind))
-            continue;
-        make_plain(at->begin, at->end - at->begin);
-        move_rest(i + 1, i);
-    }
-    sti_mapping_unlock();
-}
-
 /* --- What one scope has mapped --- */
 
 struct sti_mapped *sti_mapped_of(struct sti_scope *scope)
@@ -319,8 +254,7 @@ size_t sti_mapped_held(const struct sti_mapped *mapped)
 /* Contents of the task's could point anywhere. */
 static bool is_listed(const struct sti_mapping *mapping, const struct sti_mapped *mapped, bool has_content)
 {
-    return mapping->owner == mapped && !sti_mapping_is_of_heap(mapping->kind) &&
-           has_content == (mapping->kind == STI_MAPPING_CHARGED);
+    return mapping->owner == mapped && has_content == (mapping->kind == STI_MAPPING_CHARGED);
 }
 
 /* With the lock. */

@@ -20,17 +20,10 @@
  * that no file is behind. What is only reserved (PROT_NONE) or only read does not, until it is made writable. */
 
 enum sti_mapping_kind {
-    STI_MAPPING_FREE,      /* never counts: a file's pages, shared or only to be read, and their like */
-    STI_MAPPING_RESERVED,  /* private, and not to be written to: counts once it is made writable */
-    STI_MAPPING_CHARGED,   /* counts */
-    STI_MAPPING_PROTECTED, /* no mapping, but pages of a heap that the task has protected, */
-    STI_MAPPING_ADVISED,   /* or of which it has told the kernel something else that stays on them */
+    STI_MAPPING_FREE,     /* never counts: a file's pages, shared or only to be read, and their like */
+    STI_MAPPING_RESERVED, /* private, and not to be written to: counts once it is made writable */
+    STI_MAPPING_CHARGED,  /* counts */
 };
-
-static inline bool sti_mapping_is_of_heap(enum sti_mapping_kind kind)
-{
-    return kind == STI_MAPPING_PROTECTED || kind == STI_MAPPING_ADVISED;
-}
 
 struct sti_heap;
 struct sti_mapped;
@@ -95,23 +88,8 @@ void sti_mapping_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind
 /* Is something between them not mapped, by anybody? Without the lock, too. */
 bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end);
 
-/* --- Pages of its own heap of which a task has told the kernel something: by mprotect, a guard page below a stack, or
- * what is not to be written to any more; by mlock or madvise, what is not to be swapped out, or not to be in the child
- * of a fork(2). Blocks of a heap that is rolled back go to whoever allocates next, so the kernel is told before that
- * they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its program's concern, as it is
- * anywhere. They go the ways of its mappings: to the scope around, or to nobody. Without the lock. --- */
-
-/* Does the address lie in a heap of the task that the thread is in? Thread of the scope. */
+/* Does the address lie in a heap of the task that the thread is in? Thread of the scope, without the lock. */
 bool sti_task_has(const struct sti_thread *thread, uintptr_t address);
-
-/* The scope is about to do so; the kind says how. False: out of memory. Thread of the scope. */
-bool sti_protection_note(struct sti_scope *scope, uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind);
-
-/* Somebody has given access back. Any thread. */
-void sti_protection_forget(uintptr_t begin, uintptr_t end);
-
-/* Give back what is left, before anything of the heaps is touched. Thread of the scope, outside of it. */
-void sti_protections_rollback(struct sti_mapped *mapped);
 
 /* --- What one scope has mapped, or a share of a group while nothing runs there; NULL is nothing. Thread of the scope,
  * outside of it, and without the lock. --- */

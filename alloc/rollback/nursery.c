@@ -12,11 +12,10 @@
 
 #define YOUNG_BLOCKS 256
 #define YOUNG_BYTES ((size_t)32 << 10)
-#define LARGEST_YOUNG STI_BACKEND_KEPT_BLOCK
-#define MAX_LOGGED 2048    /* what comes next begins another nursery */
-#define MAX_COMMITTED 4096 /* blocks that were left, or */
-#define MAX_PAGES ((size_t)1 << 20)
-#define MAX_FILLED STI_BACKEND_KEPT     /* or others could not free there while it is walked */
+#define LARGEST_YOUNG STI_BACKEND_SHARED_PAGE
+#define MAX_LOGGED 2048                 /* what comes next begins another nursery */
+#define MAX_COMMITTED 4096              /* blocks that were left, or */
+#define MAX_FILLED ((size_t)3 << 20)    /* bytes in them */
 #define MAX_UNKNOWN ((size_t)256 << 10) /* bytes of inner scopes' blocks that may be free */
 
 struct sti_nursery {
@@ -24,7 +23,7 @@ struct sti_nursery {
     struct sti_nursery *below; /* what scopes further out have in the log lies there */
     size_t count;              /* in the log */
     size_t committed;          /* blocks that lie there since it was looked at, at most */
-    size_t filled;             /* bytes in all blocks there, be they committed; never too few */
+    size_t filled;             /* bytes in blocks that were made since, and in half of those that lived then */
     unsigned openers;          /* scopes that are open, whose part of the log begins here */
     void *log[MAX_LOGGED];
 };
@@ -47,7 +46,7 @@ static struct sti_nursery *make(struct sti_thread *thread)
     struct sti_nursery *nursery = sti_process_lasting_calloc(1, sizeof *nursery);
     if (nursery == NULL)
         return NULL;
-    nursery->heap = sti_heap_take_for_nursery(thread);
+    nursery->heap = sti_heap_take(thread);
     if (nursery->heap == NULL) {
         sti_process_free(nursery);
         return NULL;
@@ -130,24 +129,11 @@ void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool b
         thread->nursery->openers++;
 }
 
-/* In the midst of a scope too: a part of the log may lie in several nurseries. */
-static __attribute__((noinline)) bool is_full(struct sti_nursery *nursery)
-{
-    sti_backend_theap *part = sti_backend_heap_theap(nursery->heap->backend);
-    sti_backend_theap_collect(part, false);
-    nursery->filled = sti_backend_theap_size(part).held;
-    bool full = nursery->filled > MAX_FILLED / 2;
-    if (full)
-        nursery->filled = MAX_FILLED; /* so that it is renewed as soon as nobody has anything in its log */
-    return full;
-}
-
 /* The nursery that the scope's next block comes from, with room in its log. */
-static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope, size_t size)
+static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_nursery *nursery = thread->nursery;
-    if (nursery == NULL || scope->young.apart || nursery->count == MAX_LOGGED ||
-        (nursery->filled + size > MAX_FILLED && is_full(nursery))) {
+    if (nursery == NULL || scope->young.apart || nursery->count == MAX_LOGGED) {
         nursery = push(thread);
         if (nursery == NULL)
             return NULL;
@@ -161,7 +147,7 @@ static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *sc
 static void *put(struct sti_thread *thread, struct sti_scope *scope, size_t size)
 {
     size_t held = sti_backend_block_size(size);
-    struct sti_nursery *nursery = ready(thread, scope, held);
+    struct sti_nursery *nursery = ready(thread, scope);
     if (nursery == NULL)
         return NULL;
     void *block = sti_backend_theap_malloc(nursery->heap->theap, size);
@@ -242,10 +228,11 @@ static void renew_if_full(struct sti_thread *thread)
     bool full = nursery->committed >= MAX_COMMITTED || nursery->filled >= MAX_FILLED;
     if (!full || nursery->openers > 0 || nursery->below != NULL)
         return;
+    sti_backend_theap_collect(sti_backend_heap_theap(nursery->heap->backend), false);
     struct sti_backend_size size = sti_heap_size(nursery->heap);
     nursery->committed = size.blocks / 2;
-    nursery->filled = size.held;
-    if (size.blocks < MAX_COMMITTED && size.pages < MAX_PAGES)
+    nursery->filled = size.held / 2;
+    if (size.blocks < MAX_COMMITTED && size.held < MAX_FILLED)
         return;
     thread->nursery = NULL;
     retire(thread, nursery);

@@ -3,7 +3,7 @@
  * The nursery of a thread: a heap that the small tasks of a thread share, one after the other. So what each leaves lies
  * packed with what others left, and a small task costs neither a heap's birth nor its end. Thread of the nursery only.
  *
- * A scope is young until it has allocated 256 blocks or 32 KiB there, or asks for a block that is not small; then it
+ * A scope is young until it has allocated 256 blocks or 32 KiB there, or asks for a block above 80 KiB; then it
  * moves on to a heap of its own. While it is young each of its blocks is written down in the nursery's log, above those
  * of the scopes around it. A commit forgets them: the blocks stay where they are, and are the process's. A rollback
  * frees those that live.
@@ -12,10 +12,10 @@
  * the scope, and those inside it, has allocated in the nursery since it opened. So a logged block that a walk of the
  * heap finds alive is the scope's. To keep that true, a scope that opens on top of another task's (one that waits
  * meanwhile) gets another nursery while there is anything in the log; so that walks stay short, there is a new one when
- * much was left in the old one. And at all times its heap holds so little that mimalloc has given up none of its pages:
- * others may free what earlier tasks have left while the blocks are walked (backend.h).
+ * much was left in the old one. mimalloc gives up none of its pages while the thread lives (backend.h): so others may
+ * free what earlier tasks have left while the blocks are walked.
  *
- * What stint_result_malloc makes lies there too, however old its scope is, if it is small. */
+ * What stint_result_malloc makes lies there too, however old its scope is, up to that size. */
 #ifndef STI_ALLOC_ROLLBACK_NURSERY_H
 #define STI_ALLOC_ROLLBACK_NURSERY_H
 
@@ -38,7 +38,7 @@ void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool b
  * memory. */
 void *sti_nursery_malloc(struct sti_thread *thread, size_t size);
 
-/* False: the innermost scope is barred, or the block is not small. */
+/* False: the innermost scope is barred, or the block is too large. */
 bool sti_nursery_takes_result(const struct sti_thread *thread, size_t size);
 
 /* A block for it, however many it has. NULL: out of memory. */
@@ -56,6 +56,10 @@ struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_sc
 
 /* Is it the heap of one that the thread has in use? */
 bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *backend);
+
+/* Whether young blocks live is not looked at in the end where they hold no more than this: those of a task that has
+ * none above 4 KiB never do. */
+#define STI_NURSERY_LOOKED_AT ((size_t)36 << 10)
 
 /* Bring what is known of the scope's held up to date. It, and scopes inside it, are open. */
 void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope);

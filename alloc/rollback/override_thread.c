@@ -122,7 +122,7 @@ static void undo_specific(struct sti_scope *scope, void *key, void *before)
 }
 
 static const struct sti_undo_kind of_specific = {
-    .size = sizeof(void *), .rule = STI_RULE_SPECIFIC, .is_threads = true, .undo = undo_specific
+    .size = sizeof(void *), .rule = STI_RULE_SPECIFIC, .sort = STI_UNDO_OF_THREAD, .undo = undo_specific
 };
 
 int pthread_setspecific(pthread_key_t key, const void *value)
@@ -166,7 +166,7 @@ STINT_API int pthread_setcanceltype(int type, int *before);
 
 #define OF_THREAD(name, type)                                                                                          \
     static const struct sti_undo_kind of_##name = {                                                                    \
-        .size = sizeof(type), .rule = STI_RULE_THREAD_STATE, .is_threads = true, .undo = undo_##name                   \
+        .size = sizeof(type), .rule = STI_RULE_THREAD_STATE, .sort = STI_UNDO_OF_THREAD, .undo = undo_##name           \
     };
 
 /* There is one of each in a thread, whose record is the key. */

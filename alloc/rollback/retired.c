@@ -30,15 +30,14 @@ static void take_off(struct sti_thread *thread, struct sti_heap **link)
     thread->retired_count--;
 }
 
-/* Of the kind, or of any where that is NULL. */
-static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_nursery)
+static struct sti_heap *take_retired(struct sti_thread *thread)
 {
     if (thread->retired_next == NULL || *thread->retired_next == NULL)
         thread->retired_next = &thread->retired;
     struct sti_heap **link = thread->retired_next;
     struct sti_heap *found = NULL;
     for (unsigned i = 0; i < LOOKED_AT && found == NULL && *link != NULL; i++) {
-        if ((is_nursery == NULL || (*link)->is_nursery == *is_nursery) && is_free(*link)) {
+        if (is_free(*link)) {
             found = *link;
             take_off(thread, link);
         } else {
@@ -49,7 +48,7 @@ static struct sti_heap *take_retired(struct sti_thread *thread, const bool *is_n
     return found;
 }
 
-/* --- The process's lists, of the two kinds: heaps that are no thread's --- */
+/* --- The process's list: heaps that are no thread's --- */
 
 /* Whoever looks takes some from the front, and puts those that stay at the end: so it costs the same however many there
  * are, and all have their turn. But none of them is ever destroyed, so there must not be many more than those with live
@@ -63,7 +62,7 @@ static struct ownerless {
     struct sti_heap *last;
     size_t count;
     size_t sort_at; /* when there are so many */
-} ownerless[2] = { { .sort_at = FEW }, { .sort_at = FEW } };
+} ownerless = { .sort_at = FEW };
 
 /* With the lock. */
 static void put_last(struct ownerless *list, struct sti_heap *heap)
@@ -76,31 +75,30 @@ static void put_last(struct ownerless *list, struct sti_heap *heap)
 
 void sti_retired_leave(struct sti_heap *heap)
 {
-    struct ownerless *list = &ownerless[heap->is_nursery];
     heap->lasts = true;
     sti_plain_mutex_lock(&lock);
-    put_last(list, heap);
+    put_last(&ownerless, heap);
     sti_plain_mutex_unlock(&lock);
 }
 
-static struct sti_heap *take_first(struct ownerless *list)
+static struct sti_heap *take_first(void)
 {
     sti_plain_mutex_lock(&lock);
-    struct sti_heap *heap = list->first;
+    struct sti_heap *heap = ownerless.first;
     if (heap != NULL) {
-        list->first = heap->next;
-        list->count--;
+        ownerless.first = heap->next;
+        ownerless.count--;
     }
     sti_plain_mutex_unlock(&lock);
     return heap;
 }
 
 /* With the lock: whoever wants one waits, as he would make another one otherwise. */
-static void sort(struct ownerless *list)
+static void sort(void)
 {
     struct ownerless sorted = { .first = NULL };
     struct ownerless used = { .first = NULL };
-    for (struct sti_heap *heap = list->first, *next; heap != NULL; heap = next) {
+    for (struct sti_heap *heap = ownerless.first, *next; heap != NULL; heap = next) {
         next = heap->next;
         put_last(sti_heap_is_unused(heap) ? &sorted : &used, heap);
     }
@@ -109,24 +107,24 @@ static void sort(struct ownerless *list)
         next = heap->next;
         put_last(&sorted, heap);
     }
-    *list = sorted;
+    ownerless = sorted;
 }
 
-static bool sort_if_many(struct ownerless *list)
+static bool sort_if_many(void)
 {
     sti_plain_mutex_lock(&lock);
-    bool many = list->count >= list->sort_at;
+    bool many = ownerless.count >= ownerless.sort_at;
     if (many)
-        sort(list);
+        sort();
     sti_plain_mutex_unlock(&lock);
     return many;
 }
 
-static struct sti_heap *take_some(bool is_nursery)
+static struct sti_heap *take_some(void)
 {
     struct sti_heap *heap = NULL;
     for (unsigned i = 0; i < LOOKED_AT; i++) {
-        heap = take_first(&ownerless[is_nursery]);
+        heap = take_first();
         if (heap == NULL || sti_heap_adopt(heap))
             return heap;
         sti_retired_leave(heap);
@@ -134,10 +132,10 @@ static struct sti_heap *take_some(bool is_nursery)
     return NULL;
 }
 
-static struct sti_heap *take_ownerless(bool is_nursery)
+static struct sti_heap *take_ownerless(void)
 {
-    struct sti_heap *heap = take_some(is_nursery);
-    return heap == NULL && sort_if_many(&ownerless[is_nursery]) ? take_some(is_nursery) : heap;
+    struct sti_heap *heap = take_some();
+    return heap == NULL && sort_if_many() ? take_some() : heap;
 }
 
 /* --- In and out --- */
@@ -156,18 +154,21 @@ static void give_tail_back(const struct sti_backend_area *area, void *unused)
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
-/* Of those that wait for long: a thread with few has them empty soon. */
-static void give_tails_back(const struct sti_heap *heap)
+/* Of those that wait for long: a thread with few has them empty soon. mimalloc itself keeps an empty page of each size
+ * for the heap's next block, which may never come. */
+static void give_rest_back(const struct sti_heap *heap)
 {
     int saved_errno = errno;
-    sti_backend_theap_areas(sti_backend_heap_theap(heap->backend), give_tail_back, NULL);
+    sti_backend_theap *part = sti_backend_heap_theap(heap->backend);
+    sti_backend_theap_collect(part, true);
+    sti_backend_theap_areas(part, give_tail_back, NULL);
     errno = saved_errno;
 }
 
-struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery)
+struct sti_heap *sti_retired_take(struct sti_thread *thread)
 {
-    struct sti_heap *heap = take_retired(thread, &is_nursery);
-    return heap != NULL ? heap : take_ownerless(is_nursery);
+    struct sti_heap *heap = take_retired(thread);
+    return heap != NULL ? heap : take_ownerless();
 }
 
 void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
@@ -176,8 +177,8 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
     thread->retired = heap;
     if (++thread->retired_count <= KEPT_EMPTY)
         return;
-    give_tails_back(heap);
-    struct sti_heap *empty = take_retired(thread, NULL);
+    give_rest_back(heap);
+    struct sti_heap *empty = take_retired(thread);
     if (empty != NULL)
         sti_heap_end(empty);
 }

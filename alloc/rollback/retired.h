@@ -28,7 +28,7 @@ struct sti_thread;
 void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap);
 
 /* One that has become empty. NULL: none among the few that were looked at; the next time it is the next ones' turn. */
-struct sti_heap *sti_retired_take(struct sti_thread *thread, bool is_nursery);
+struct sti_heap *sti_retired_take(struct sti_thread *thread);
 
 /* A heap that is not destroyed: any thread may use it, once it has no page. */
 void sti_retired_leave(struct sti_heap *heap);

@@ -137,16 +137,17 @@ bool sti_undo_add(const struct sti_undo_kind *kind, void *key, const void *befor
     struct sti_undo_log *log = log_of(thread->scope);
     if (log == NULL)
         return false;
-    if (kind->is_threads && is_changed(log, kind, key))
+    if (kind->sort != STI_UNDO_OF_LIBC && is_changed(log, kind, key))
         return true;
     struct sti_undo *entry = sti_process_malloc(sizeof *entry + kind->size);
     if (entry == NULL)
         return false;
     *entry = (struct sti_undo){ .kind = kind, .key = key };
-    memcpy(entry->before, before, kind->size);
+    if (kind->size > 0)
+        memcpy(entry->before, before, kind->size);
     if (!lock()) {
         sti_process_free(entry);
-        return true;
+        return kind->sort != STI_UNDO_OF_PAGES;
     }
     struct sti_undo **list = list_of(key);
     entry->next_of_table = *list;
@@ -185,15 +186,15 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
 
 /* --- The end of a scope. Its thread, outside of it, which no signal handler finds in here. --- */
 
-/* Off the log and the table, as a list, the newest first: all; or those of the thread's own that the outer log has
- * noted too; or, where there is none, all of the thread's own. With the lock. */
-static struct sti_undo *take(struct sti_undo_log *log, bool only_threads, const struct sti_undo_log *outer)
+/* Off the log and the table, as a list, the newest first: those of the sorts up to this one; where there is an outer
+ * log, of these what that has noted too. With the lock. */
+static struct sti_undo *take(struct sti_undo_log *log, enum sti_undo_sort last, const struct sti_undo_log *outer)
 {
     struct sti_undo *list = NULL;
     struct sti_undo **end = &list;
     for (struct sti_undo *entry = log->first, *next; entry != NULL; entry = next) {
         next = entry->next;
-        if (only_threads && (!entry->kind->is_threads || (outer != NULL && !is_noted(outer, entry->kind, entry->key))))
+        if (entry->kind->sort > last || (outer != NULL && !is_noted(outer, entry->kind, entry->key)))
             continue;
         take_off(entry);
         entry->next = NULL;
@@ -203,10 +204,10 @@ static struct sti_undo *take(struct sti_undo_log *log, bool only_threads, const 
     return list;
 }
 
-static struct sti_undo *take_locked(struct sti_undo_log *log, bool only_threads)
+static struct sti_undo *take_locked(struct sti_undo_log *log, enum sti_undo_sort last)
 {
     lock();
-    struct sti_undo *list = take(log, only_threads, NULL);
+    struct sti_undo *list = take(log, last, NULL);
     unlock();
     return list;
 }
@@ -238,7 +239,7 @@ static void hand_over(struct sti_undo_log **from, struct sti_undo_log **to)
         *to = log;
         log = NULL;
     } else {
-        ended = take(log, true, *to);
+        ended = take(log, STI_UNDO_OF_PAGES, *to);
         append(log, *to);
     }
     unlock();
@@ -256,17 +257,17 @@ void sti_undo_commit(struct sti_scope *scope)
         return;
     }
     scope->undo = NULL;
-    drop_all(take_locked(log, false));
+    drop_all(take_locked(log, STI_UNDO_OF_LIBC));
     sti_process_free(log);
 }
 
 /* Closing a handle may call the application, and be a point of cancellation. */
 static void undo(struct sti_scope *scope, struct sti_undo *entry)
 {
-    if (entry->kind->is_threads)
-        entry->kind->undo(scope, entry->key, entry->before);
-    else
+    if (entry->kind->sort == STI_UNDO_OF_LIBC)
         STI_BOUNDARY_CALLBACK(entry->kind->undo, scope, entry->key, entry->before);
+    else
+        entry->kind->undo(scope, entry->key, entry->before);
 }
 
 static void undo_all(struct sti_scope *scope, struct sti_undo *list)
@@ -353,15 +354,16 @@ static void look_with_heaps(struct sti_scope *scope, struct sti_undo *handles, c
     sti_process_free(young);
 }
 
-/* The values that the thread has back are no roots any more when the handles are looked at. */
+/* The values that the thread has back are no roots any more when the handles are looked at, and the pages can be
+ * read. */
 void sti_undo_rollback(struct sti_scope *scope, const char *task)
 {
     struct sti_undo_log *log = scope->undo;
     if (log == NULL)
         return;
     scope->undo = NULL;
-    undo_all(scope, take_locked(log, true));
-    struct sti_undo *handles = take_locked(log, false);
+    undo_all(scope, take_locked(log, STI_UNDO_OF_PAGES));
+    struct sti_undo *handles = take_locked(log, STI_UNDO_OF_LIBC);
     sti_process_free(log);
     if (handles != NULL && sti_roots_are_scanned())
         look_with_heaps(scope, handles, task);
@@ -372,7 +374,7 @@ void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo_log **group)
 {
     if (subtask->undo == NULL)
         return;
-    undo_all(subtask, take_locked(subtask->undo, true));
+    undo_all(subtask, take_locked(subtask->undo, STI_UNDO_OF_THREAD));
     hand_over(&subtask->undo, group);
 }
 

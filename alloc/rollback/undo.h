@@ -13,10 +13,12 @@
 /* --- A scope's log. The overrides of the functions that change something (override_thread.c,
  * charge/override_handle.c) note the change in the log of the innermost scope, with what undoes it. A rollback undoes
  * all that is noted, the newest first, before the task's memory goes; a commit drops it; an inner scope that ends Ok
- * appends its log to that of the scope around it. There are two sorts:
+ * appends its log to that of the scope around it. There are three sorts:
  *
  * - what is the thread's own: a thread-specific value, the locale, the signal mask, cancellation. Only that thread can
  *   undo it. Of several changes in a scope the first is noted, which knows how it was before.
+ * - what the kernel has been told of pages of the task's heaps: before others get them they are pages like any other
+ *   (charge/override_mapping.c).
  * - a handle of libc's: a FILE, a DIR, a regex_t. What lies behind one is libc's memory, and a descriptor besides, so
  *   no rollback of a heap takes it back; and a stream into a block of the task's would go on writing there. Any thread
  *   may close a handle, which ends its entry. One that a variable still leads to is left open, as a heap would be kept
@@ -31,10 +33,16 @@ struct sti_undo_log;
 /* Outside of the scope, by the thread that rolls it back. before: a copy of what was noted, which the entry has. */
 typedef void sti_undo_fn(struct sti_scope *scope, void *key, void *before);
 
+enum sti_undo_sort {
+    STI_UNDO_OF_THREAD, /* the thread's own */
+    STI_UNDO_OF_PAGES,
+    STI_UNDO_OF_LIBC, /* a handle, whose key is an address that no other open one has */
+};
+
 struct sti_undo_kind {
-    size_t size;     /* of what is noted */
-    unsigned rule;   /* of caller.h */
-    bool is_threads; /* the thread's own, otherwise a handle, whose key is an address that no other open one has */
+    size_t size;   /* of what is noted */
+    unsigned rule; /* of caller.h; 0: none */
+    enum sti_undo_sort sort;
     sti_undo_fn *undo;
     bool (*leave)(void *key, void *before); /* a handle is left open: have it touch none of the task's memory. True: it
                                                needs the entry from now on. NULL: it touches none */

@@ -165,7 +165,7 @@ static uint64_t allocation_limit(const struct sti_scope *scope)
 {
     if (scope->share == NULL)
         return scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : UINT64_MAX;
-    size_t limit = scope->share->group->allocation_limit;
+    uint64_t limit = sti_group_allocation_limit(scope->share->group);
     return limit != 0 ? limit : UINT64_MAX;
 }
 
@@ -197,10 +197,11 @@ static void lower_to(stint_budget *left, const struct sti_scope *scope, size_t h
         lower(&left->allocation, difference(allocation_limit(scope), allocated_by(scope)));
     if (scope->memory_limit != 0)
         lower(&left->memory, difference(scope->memory_limit, held));
-    if (scope->deadline != UINT64_MAX)
-        lower(&left->wall_ns, difference(scope->deadline, now));
-    if (scope->cpu.limit != 0 && scope->cpu.limit != UINT64_MAX)
-        lower(&left->cpu_ns, difference(scope->cpu.limit, sti_cpu_used(scope)));
+    uint64_t cpu = sti_scope_cpu_limit(scope);
+    if (sti_scope_deadline(scope) != UINT64_MAX)
+        lower(&left->wall_ns, difference(sti_scope_deadline(scope), now));
+    if (cpu != 0 && cpu != UINT64_MAX)
+        lower(&left->cpu_ns, difference(cpu, sti_cpu_used(scope)));
 }
 
 /* What a group holds is known of its other threads as they were last measured. */

@@ -55,7 +55,8 @@ static __attribute__((noinline)) void release(const struct references *reference
 
 /* With options that have been taken; a sample point is to follow. */
 static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, const stint_options *options,
-                                                     stint_outcome *outcome, struct stint_report **report)
+                                                     stint_outcome *outcome, struct stint_report **report,
+                                                     struct sti_limits *limits)
 {
     bool refers = ((uintptr_t)options->token | (uintptr_t)options->account | (uintptr_t)options->context) != 0;
     struct references references = { .token = NULL };
@@ -67,6 +68,7 @@ static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, co
         .options = options,
         .token = references.token,
         .report = report,
+        .limits = limits,
     };
     int error = sti_scope_run(&request, outcome);
     if (__builtin_expect(refers, 0))
@@ -83,16 +85,16 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
-    error = run(fn, arg, options != NULL ? options : &no_limits, outcome, NULL);
+    error = run(fn, arg, options != NULL ? options : &no_limits, outcome, NULL, NULL);
     if (sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
 }
 
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
-                  struct stint_report **report)
+                  struct stint_report **report, struct sti_limits *limits)
 {
-    return run(fn, arg, options, outcome, report);
+    return run(fn, arg, options, outcome, report, limits);
 }
 
 /* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is

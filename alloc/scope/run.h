@@ -9,13 +9,14 @@
 #include <stdint.h>
 #include <stint/task.h>
 
+struct sti_limits;
 struct sti_scope;
 struct stint_report;
 
 /* stint_run with valid arguments and options that have been taken (scope.h), and without the sample point at its end;
- * its report, if there is one, goes to *report. Any thread. */
+ * its report, if there is one, goes to *report. limits: others may change them; NULL: nobody may. Any thread. */
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
-                  struct stint_report **report);
+                  struct stint_report **report, struct sti_limits *limits);
 
 /* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope and a
  * stolen subtask's. Thread of the scope. --- */

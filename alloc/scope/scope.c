@@ -26,6 +26,7 @@
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
@@ -45,7 +46,7 @@ int sti_options_look(const stint_options *options)
 {
     if ((unsigned)options->on_interrupt > (unsigned)STINT_UNWIND ||
         (unsigned)options->priority > (unsigned)STINT_PRIORITY_LOW ||
-        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP ||
+        (unsigned)options->report > (unsigned)STINT_REPORT_HEAP || options->warn > 100 ||
         !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
     if (options->sample_rate > 0)
@@ -89,8 +90,8 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->libc_left = LIBC_RESERVE;
     scope->samples = 0;
     scope->deferred = 0;
-    scope->deadline = UINT64_MAX;
-    scope->cpu.limit = 0;
+    atomic_init(&scope->deadline, UINT64_MAX);
+    atomic_init(&scope->cpu.limit, 0);
     scope->cpu.look = UINT64_MAX;
     scope->account = options->account;
     scope->charged = NULL;
@@ -108,6 +109,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->walk_at = 0;
     scope->walk_gap = 0;
     sti_cxx_note(&scope->cxx);
+    scope->warn = 0;
     scope->keeps = 0;
     scope->regions = 0;
     scope->guards = NULL;
@@ -160,17 +162,12 @@ static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
         scope->charged = charged;
 }
 
-static uint64_t time_after(uint64_t begin, uint64_t limit)
+static __attribute__((noinline)) void begin_warnings(struct sti_scope *scope, const stint_options *options)
 {
-    uint64_t end;
-    return limit == 0 || __builtin_add_overflow(begin, limit, &end) ? UINT64_MAX : end;
-}
-
-static uint64_t deadline_of(const stint_budget *budget, uint64_t submitted, uint64_t start)
-{
-    uint64_t whole = time_after(submitted, budget->wall_ns);
-    uint64_t run = time_after(start, budget->run_ns);
-    return run < whole ? run : whole;
+    scope->warn = options->warn;
+    scope->begin = scope->thread->used;
+    sti_warning_mark_time(scope, &options->budget);
+    sti_warning_mark_bytes(scope, &options->budget);
 }
 
 static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const struct sti_scope_request *request)
@@ -180,6 +177,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     uint64_t start = scope->untimed ? request->submitted_ns : now_but_not_before(thread, request->submitted_ns);
     uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     scope->start = start;
+    if (request->limits != NULL) {
+        sti_scope_begin_limits(scope);
+        atomic_store_explicit(&request->limits->start, start, memory_order_relaxed);
+    }
     if (!request->detached)
         scope->outer = scope->below;
     if (scope->outer != NULL && scope->outer->wiped)
@@ -187,8 +188,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (scope->outer != NULL && scope->account != NULL)
         charge_once(scope);
     if ((options->budget.wall_ns | options->budget.run_ns) != 0)
-        scope->deadline = deadline_of(&options->budget, submitted, start);
+        atomic_init(&scope->deadline, sti_limits_deadline(&options->budget, submitted, start));
     sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
+    if (__builtin_expect(options->warn != 0, 0))
+        begin_warnings(scope, options);
 
     if (scope->account != NULL && !request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;
@@ -228,7 +231,8 @@ void sti_scope_leave(struct sti_scope *scope)
         sti_preempt_close(scope->signal_was_blocked);
 }
 
-void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
+/* In line: or an empty task takes some nanoseconds more. */
+inline __attribute__((always_inline)) void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_reporting_ended(scope);
     if (sti_scope_has_limit_of_time(scope) || thread->hides_deadlines)
@@ -245,8 +249,9 @@ void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 static inline void look_first(const struct sti_thread *thread, struct sti_scope *scope)
 {
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
-    if (scope->outer != NULL || (scope->deadline & scope->cpu.look) != UINT64_MAX || sti_token_is_set(scope->stop) ||
-        sti_token_is_set(scope->token) || atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+    if (scope->outer != NULL || (sti_scope_deadline(scope) & scope->cpu.look) != UINT64_MAX ||
+        sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
+        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
         sti_interrupt_look(scope, scope->start);
     else
         scope->looked = looked;
@@ -281,7 +286,6 @@ static void commit(struct sti_thread *thread, struct sti_scope *scope)
 static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
                                                       const char *task)
 {
-    sti_protections_rollback(scope->mapped);
     sti_undo_rollback(scope, task);
     sti_libc_heap_end(thread, scope, NULL);
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
@@ -334,7 +338,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     uint64_t start = scope->start;
     uint64_t end = scope->untimed ? start : now_but_not_before(thread, start);
     sti_interrupt_look_again(scope, end);
-    uint64_t cpu = scope->cpu.limit != 0 ? sti_cpu_end(scope) : 0;
+    uint64_t cpu = sti_scope_cpu_limit(scope) != 0 ? sti_cpu_end(scope) : 0;
     if (scope->share != NULL)
         sti_group_close(scope, cpu);
 
@@ -352,6 +356,10 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     bool commits = outcome->status == STINT_OK && !request->options->discard;
 
     size_t held = sti_heap_held(scope);
+    if (__builtin_expect(held > STI_NURSERY_LOOKED_AT, 0) && scope->young.held > STI_NURSERY_LOOKED_AT) {
+        sti_nursery_measure(thread, scope);
+        held = sti_heap_held(scope);
+    }
     size_t mapped = sti_mapped_held(scope->mapped); /* which the system has back at once */
     if (held > scope->peak)
         scope->peak = held;
@@ -413,7 +421,7 @@ static void abandon_scope(struct sti_scope *scope)
     sti_forks_give_up(scope);
     sti_guard_run_all(scope);
     sti_hook_drop(scope);
-    sti_forks_settle(scope); /* what guards have forked */
+    sti_forks_settle(scope, NULL); /* what guards have forked */
     sti_hold_end_regions(&scope->holds);
     close_scope(thread, EINVAL, NULL, request, &unheard);
     sti_process_free((void *)(uintptr_t)unheard.payload);
@@ -426,7 +434,7 @@ static void abandon_scope(struct sti_scope *scope)
 
 void sti_scope_start(void)
 {
-    sti_frames_abandon_by(abandon_scope);
+    sti_frames_abandon_scope = abandon_scope;
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)

@@ -37,7 +37,7 @@ static inline int sti_options_check(const stint_options *options)
     if (options == NULL)
         return 0;
     unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->report |
-                   sti_options_rate(options);
+                   sti_options_rate(options) | options->warn;
     if (__builtin_expect(set != 0, 0)) {
         int error = sti_options_look(options);
         if (error != 0)

@@ -5,7 +5,8 @@
  *
  * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides.
  * That one writes it into the share and puts it into the thread's mail; the thread takes it out, does that, and frees
- * it. A thread that ends waits for its mail.
+ * it. A thread that ends waits for its mail. By then its shares have no memory left (sti_subtask_undecided): mimalloc
+ * has given up the thread's pages before, so that nothing in them could be rolled back.
  *
  * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
  * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
@@ -35,31 +36,6 @@
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/retired.h"
 
-/* mimalloc gives up a thread's pages in the destructor of its key, and in those nothing can be rolled back. So a thread
- * that ends with a share is made to wait before: destructors of keys come behind those of thread-local variables. Not a
- * worker, which has none left when it ends; nor one that calls exit() in a task. */
-extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *module);
-extern void *__dso_handle;
-
-static void end_before_mimalloc(void *record)
-{
-    struct sti_thread *thread = record;
-    if (sti_thread_own() == thread && thread->scope == NULL &&
-        atomic_load_explicit(&thread->forks, memory_order_relaxed) == NULL)
-        sti_share_end_thread(thread);
-}
-
-static void have_it_end_in_time(struct sti_thread *thread)
-{
-    static _Thread_local bool has_to;
-    struct sti_thread *counted = sti_thread_counted;
-    if (has_to || atomic_load_explicit(&thread->forks, memory_order_relaxed) != NULL)
-        return;
-    sti_thread_counted = NULL; /* what libc notes is no task's */
-    has_to = __cxa_thread_atexit_impl(end_before_mimalloc, thread, &__dso_handle) == 0;
-    sti_thread_counted = counted;
-}
-
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
     struct sti_share *share = sti_process_malloc(sizeof *share);
@@ -82,8 +58,6 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
         share = share->next_of_thread;
     if (share == NULL)
         share = make_share(group, thread);
-    if (share != NULL)
-        have_it_end_in_time(thread);
     if (share != NULL)
         share->runs = true;
     return share;
@@ -136,7 +110,6 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
         sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
     } else {
-        sti_protections_rollback(share->mapped);
         share->heaps = sti_mapped_take(&share->mapped, share->heaps);
         sti_heap_rollback(thread, share->heaps, share->group->task);
         if (sti_group_tripped(share->group) == STINT_REASON_GLOBAL_MEMORY_LIMIT)
@@ -158,7 +131,7 @@ void sti_share_collect(struct sti_thread *thread)
     }
 }
 
-void sti_share_end_thread(struct sti_thread *thread)
+static void await_shares(struct sti_thread *thread)
 {
     while (thread->shares != NULL) {
         sti_share_collect(thread);
@@ -172,12 +145,6 @@ void sti_share_end_thread(struct sti_thread *thread)
 static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
-/* As mimalloc's own destructor does, which has been called already, and may not be again for what was done since. */
-static void end_in_mimalloc(void)
-{
-    sti_backend_thread_done();
-}
-
 /* mimalloc may have given up the thread's parts of its heaps already. */
 static void end_thread(void *record)
 {
@@ -190,12 +157,11 @@ static void end_thread(void *record)
     }
     if (!sti_thread_begin_end(thread))
         return;
-    sti_share_end_thread(thread);
+    await_shares(thread);
     sti_heap_end_thread(thread);
     sti_sampling_hooks->end_thread(&thread->sampling);
-    sti_own_forks_end_thread();
     sti_stack_end();
-    end_in_mimalloc();
+    sti_backend_thread_done(); /* again: its own destructor may not be, for what has been done since */
     sti_retired_hand_over(thread);
     sti_thread_hand_on(thread);
 }

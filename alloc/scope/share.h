@@ -21,9 +21,8 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
 /* The task has ended, and no thread but this one uses the group. Let the shares' threads commit or roll back. */
 void sti_share_decide(struct sti_group *group, bool commits);
 
-/* Carry out what has been decided (sti_subtask_collect); all of it, when the thread ends. */
+/* Carry out what has been decided (sti_subtask_collect). */
 void sti_share_collect(struct sti_thread *thread);
-void sti_share_end_thread(struct sti_thread *thread);
 
 static inline bool sti_share_has_mail(struct sti_thread *thread)
 {

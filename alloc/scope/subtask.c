@@ -45,7 +45,7 @@ static struct sti_group *make_group(struct sti_scope *scope)
         .thread = scope->thread,
         .interrupt.thread = scope->thread,
         .own = own,
-        .deadline = scope->deadline,
+        .deadline = sti_scope_deadline(scope),
         .allocation_limit = scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : 0,
         .memory_limit = scope->memory_limit,
     };
@@ -95,9 +95,14 @@ int sti_group_open(struct sti_group **group)
     return 0;
 }
 
+static uint64_t cpu_limit(const struct sti_group *group)
+{
+    return sti_limits_now(group->request->limits, &group->request->options->budget).cpu_ns;
+}
+
 uint64_t sti_group_cpu_left(struct sti_group *group)
 {
-    uint64_t limit = group->request->options->budget.cpu_ns;
+    uint64_t limit = cpu_limit(group);
     uint64_t used = atomic_load_explicit(&group->cpu, memory_order_relaxed);
     if (limit == 0 || limit == UINT64_MAX)
         return limit;
@@ -106,7 +111,7 @@ uint64_t sti_group_cpu_left(struct sti_group *group)
 
 void sti_group_add_cpu(struct sti_group *group, uint64_t used)
 {
-    uint64_t limit = group->request->options->budget.cpu_ns;
+    uint64_t limit = cpu_limit(group);
     if (limit != 0 && atomic_fetch_add_explicit(&group->cpu, used, memory_order_relaxed) + used >= limit)
         sti_group_trip(group, STINT_REASON_CPU);
 }
@@ -114,7 +119,7 @@ void sti_group_add_cpu(struct sti_group *group, uint64_t used)
 void sti_group_close(struct sti_scope *scope, uint64_t cpu)
 {
     struct sti_group *group = scope->share->group;
-    uint64_t limit = group->request->options->budget.cpu_ns;
+    uint64_t limit = cpu_limit(group);
     sti_group_settle(scope->share, scope);
     if (limit != 0 && !scope->finished && cpu + atomic_load_explicit(&group->cpu, memory_order_relaxed) >= limit)
         sti_group_trip(group, STINT_REASON_CPU);
@@ -203,7 +208,7 @@ static int place(struct sti_scope *scope, struct sti_group *group)
         scope->stop = NULL;
         return 0;
     }
-    scope->deadline = group->deadline;
+    atomic_init(&scope->deadline, group->deadline);
     sti_cpu_begin(scope, sti_group_cpu_left(group), sti_clock_now());
     scope->shared = &group->interrupt;
     scope->share = sti_share_take(group, scope->thread);
@@ -270,6 +275,7 @@ static void end_outermost(struct sti_thread *thread, struct sti_scope *scope)
 static int open_subtask(struct sti_thread *thread, struct sti_scope *scope, struct sti_group *group)
 {
     sti_scope_init(scope, thread, group->request);
+    sti_scope_begin_limits(scope);
     scope->is_subtask = true;
     scope->start = sti_clock_now();
     int error = place(scope, group);

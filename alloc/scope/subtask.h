@@ -46,8 +46,8 @@ void sti_subtask_answer(void);
  * before it sleeps. One load when there is nothing to do. The end of every outermost scope does it too. */
 void sti_subtask_collect(void);
 
-/* Whether the calling thread keeps heaps that have not been decided, or not been collected. Such a thread should not
- * end: it would wait for that. */
+/* Whether the calling thread keeps heaps that have not been decided, or not been collected. Such a thread must not end:
+ * a rollback would find its pages gone. */
 bool sti_subtask_undecided(void);
 
 /* --- For scopes: the processor time of a group. Any thread of it. --- */

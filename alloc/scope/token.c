@@ -100,14 +100,11 @@ static int make(const stint_token *token, struct sti_token_fd **result)
     made->token = token;
     made->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = made->descriptor < 0 ? errno : sti_watch_begin(&made->watch, STI_WATCH_NEVER);
-    if (error != 0) {
-        if (made->descriptor >= 0)
-            close(made->descriptor);
-        sti_process_free(made);
-        return error;
-    }
-    *result = made;
-    return 0;
+    if (error == 0)
+        *result = made;
+    else
+        sti_token_fd_end(made);
+    return error;
 }
 
 void sti_token_fd_end(struct sti_token_fd *made)
@@ -115,7 +112,8 @@ void sti_token_fd_end(struct sti_token_fd *made)
     if (made == NULL)
         return;
     sti_watch_end(&made->watch);
-    close(made->descriptor);
+    if (made->descriptor >= 0)
+        close(made->descriptor);
     sti_process_free(made);
 }
 

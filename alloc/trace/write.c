@@ -284,6 +284,9 @@ static void read_mark(struct sti_trace_file *file, struct sti_trace_ring *ring, 
     case STI_TRACE_TRIPPED:
         put_interrupt(file, ring, "tripped", "reason", stint_reason_name((stint_reason)record->number));
         break;
+    case STI_TRACE_WARNED:
+        put_interrupt(file, ring, "warned", "reason", stint_reason_name((stint_reason)record->number));
+        break;
     case STI_TRACE_DEFERRED:
         put_interrupt(file, ring, "deferred", "rule", stint_deferral_name((stint_deferral)record->number));
         break;

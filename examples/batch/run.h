@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Running the list: run_bounded does it with tasks and budgets, run_unbounded with plain threads, as the baseline. Both
- * hand each result to the report in the order of the list, and keep a window of RUN_WINDOW records, however long the
- * list is: the oldest that has not ended holds its end, the newest that was started its beginning. After Ctrl-C nothing
- * further is begun, and what does not stop in time is reported as such and left. Called by main. */
+ * hand each result to the report in the order of the list. With tasks there is a window of RUN_WINDOW records, however
+ * long the list is: the oldest that has not ended holds its end, the newest that was started its beginning. After
+ * Ctrl-C nothing further is begun, and what does not stop in time is reported as such and left. Called by main. */
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 

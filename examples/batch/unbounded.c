@@ -9,164 +9,115 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+/* Its thread's until it is done, and then the main thread's. */
 struct job {
     parse_document document;
-    int unread; /* 0; an errno value: it cannot be looked at */
     stint_outcome outcome;
-    bool done;
+    atomic_bool done;
 };
 
-struct window {
+struct unbounded {
     struct run *run;
-    pthread_mutex_t lock; /* over all below, and over done in every record */
-    pthread_cond_t stuck; /* a thread has nothing to take */
-    pthread_cond_t freed; /* records were collected */
-    size_t oldest, next;
-    struct job jobs[RUN_WINDOW];
+    atomic_size_t next; /* the first that was not begun; past the end of the list when all were */
+    size_t oldest;      /* the first that was not reported */
+    struct job jobs[];
 };
 
-static struct job *job_at(struct window *window, size_t index)
-{
-    return &window->jobs[index % RUN_WINDOW];
-}
-
-static void run_job(struct job *job)
+static void run_job(struct job *job, const paths_file *file)
 {
     uint64_t start = clock_now();
     void *value = NULL;
-    int error = job->unread ? parse_unread(&job->document, job->unread) : parse_document_run(&job->document, &value);
+    job->document = (parse_document){ .path = file->path, .kind = file->kind };
+    int error = file->error ? parse_unread(&job->document, file->error) : parse_document_run(&job->document, &value);
     if (error)
         job->outcome = (stint_outcome){ .status = STINT_ERROR, .reason = STINT_REASON_FAILED, .error = error };
     job->outcome.usage.wall_ns = clock_now() - start;
-}
-
-/* Take the next file; NULL when there is none, or when no further one shall be begun. Called with the lock held. */
-static struct job *take(struct window *window)
-{
-    const struct paths *paths = window->run->paths;
-    while (window->next < paths->count && window->next - window->oldest == RUN_WINDOW) {
-        pthread_cond_signal(&window->stuck);
-        pthread_cond_wait(&window->freed, &window->lock);
-    }
-    if (window->next == paths->count || interrupt_came()) {
-        pthread_cond_signal(&window->stuck);
-        return NULL;
-    }
-    const paths_file *file = &paths->files[window->next];
-    struct job *job = job_at(window, window->next++);
-    *job = (struct job){ .document = { .path = file->path, .kind = file->kind }, .unread = file->error };
-    return job;
+    atomic_store_explicit(&job->done, true, memory_order_release);
 }
 
 static void *work(void *argument)
 {
-    struct window *window = argument;
-    pthread_mutex_lock(&window->lock);
-    struct job *job;
-    while ((job = take(window))) {
-        pthread_mutex_unlock(&window->lock);
-        run_job(job);
-        pthread_mutex_lock(&window->lock);
-        job->done = true;
-    }
-    pthread_mutex_unlock(&window->lock);
+    struct unbounded *all = argument;
+    const struct paths *paths = all->run->paths;
+    size_t index;
+    while (!interrupt_came() && (index = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed)) < paths->count)
+        run_job(&all->jobs[index], &paths->files[index]);
     return NULL;
 }
 
-static void show_progress(struct window *window)
+static bool is_done(struct unbounded *all, size_t index)
 {
-    if (!report_progress_due(window->run->report))
-        return;
-    report_tally ahead = { 0, 0, 0 };
-    for (size_t i = window->oldest; i < window->next; i++) {
-        if (job_at(window, i)->done)
-            report_count(&ahead, job_at(window, i)->outcome.status);
+    return atomic_load_explicit(&all->jobs[index].done, memory_order_acquire);
+}
+
+static void report_oldest(struct unbounded *all)
+{
+    struct job *job = &all->jobs[all->oldest++];
+    report_document(all->run->report, &job->document, &job->outcome, NULL);
+}
+
+static void report_finished(struct unbounded *all)
+{
+    const report_tally none = { 0, 0, 0 };
+    while (all->oldest < all->run->paths->count && is_done(all, all->oldest))
+        report_oldest(all);
+    if (report_progress_due(all->run->report))
+        report_progress(all->run->report, &none);
+}
+
+/* Until they have ended, or do not stop. */
+static void wait_for_threads(struct unbounded *all, const pthread_t *threads, unsigned count)
+{
+    for (unsigned i = 0; i < count && !interrupt_is_over();) {
+        struct timespec until = clock_after_ms(RUN_TICK_NS / 1000000);
+        i += pthread_clockjoin_np(threads[i], NULL, CLOCK_MONOTONIC, &until) == 0;
+        report_finished(all);
     }
-    report_progress(window->run->report, &ahead);
-}
-
-static void report_oldest(struct window *window)
-{
-    struct job job = *job_at(window, window->oldest++);
-    pthread_mutex_unlock(&window->lock);
-    report_document(window->run->report, &job.document, &job.outcome, NULL);
-    pthread_mutex_lock(&window->lock);
-}
-
-/* Give the threads some time, and report what has ended, from the oldest on. Called with the lock held. */
-static void collect(struct window *window)
-{
-    struct timespec until = clock_after_ms(RUN_TICK_NS / 1000000);
-    pthread_cond_clockwait(&window->stuck, &window->lock, CLOCK_MONOTONIC, &until);
-    while (window->oldest < window->next && job_at(window, window->oldest)->done)
-        report_oldest(window);
-    pthread_cond_broadcast(&window->freed);
-    show_progress(window);
-}
-
-static void collect_all(struct window *window)
-{
-    const struct run *run = window->run;
-    while (!interrupt_is_over() &&
-           (window->oldest < window->next || (window->next < run->paths->count && !interrupt_came())))
-        collect(window);
 }
 
 /* What has not ended by now does not stop. */
-static void leave(struct window *window)
+static void leave(struct unbounded *all)
 {
-    while (window->oldest < window->next) {
-        if (job_at(window, window->oldest)->done)
-            report_oldest(window);
+    size_t count = all->run->paths->count, begun = atomic_load_explicit(&all->next, memory_order_relaxed);
+    while (all->oldest < count && all->oldest < begun) {
+        if (is_done(all, all->oldest))
+            report_oldest(all);
         else
-            run_report_left(window->run, window->oldest++, true);
+            run_report_left(all->run, all->oldest++, true);
     }
-    run_report_unbegun(window->run, window->next);
+    run_report_unbegun(all->run, all->oldest);
 }
 
-static int start_threads(struct window *window, pthread_t *threads, unsigned *started)
+static int start_threads(struct unbounded *all, pthread_t *threads, unsigned *started)
 {
     int error = 0;
     *started = 0;
-    while (*started < window->run->workers && !error) {
-        error = pthread_create(&threads[*started], NULL, work, window);
-        if (!error)
-            ++*started;
+    while (*started < all->run->workers && !error) {
+        error = pthread_create(&threads[*started], NULL, work, all);
+        *started += !error;
     }
     return *started ? 0 : error; /* fewer threads are enough */
 }
 
-static int run_threads(struct window *window, pthread_t *threads)
-{
-    unsigned started;
-    pthread_mutex_init(&window->lock, NULL);
-    pthread_cond_init(&window->stuck, NULL);
-    pthread_cond_init(&window->freed, NULL);
-    int error = start_threads(window, threads, &started);
-    if (error)
-        return error;
-    pthread_mutex_lock(&window->lock);
-    collect_all(window);
-    leave(window);
-    pthread_mutex_unlock(&window->lock);
-    while (started && !window->run->left)
-        pthread_join(threads[--started], NULL);
-    return 0;
-}
-
 int run_unbounded(struct run *run)
 {
-    struct window *window = calloc(1, sizeof *window);
+    struct unbounded *all = calloc(1, sizeof *all + run->paths->count * sizeof all->jobs[0]);
     pthread_t *threads = calloc(run->workers, sizeof *threads);
-    int error = window && threads ? 0 : ENOMEM;
+    unsigned started;
+    int error = all && threads ? 0 : ENOMEM;
     if (!error) {
-        window->run = run;
-        error = run_threads(window, threads);
+        all->run = run;
+        error = start_threads(all, threads, &started);
+    }
+    if (!error) {
+        wait_for_threads(all, threads, started);
+        leave(all);
     }
     free(threads);
     if (!run->left)
-        free(window);
+        free(all);
     return error;
 }

@@ -2,9 +2,11 @@
  *
  * Why a task was stopped; see why.h. */
 #include "why.h"
+#include "contents.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +15,15 @@
 
 #define LONGEST_NAME 200 /* of 255 bytes */
 
-static char *contents(int file)
-{
-    off_t size = lseek(file, 0, SEEK_END);
-    char *text = size > 0 ? malloc((size_t)size + 1) : NULL;
-    if (!text)
-        return NULL;
-    ssize_t length = pread(file, text, (size_t)size, 0);
-    text[length > 0 ? length : 0] = 0;
-    text[strcspn(text, "\n")] = 0;
-    return text;
-}
-
 char *why_line(const stint_report *why)
 {
     int file = memfd_create("why", MFD_CLOEXEC);
     if (file < 0)
         return NULL;
-    char *line = stint_report_write(why, file, STINT_REPORT_LINE) == 0 ? contents(file) : NULL;
+    char *line = NULL;
+    size_t size;
+    if (stint_report_write(why, file, STINT_REPORT_LINE) == 0 && contents_read(file, SIZE_MAX, &line, &size) == 0)
+        line[strcspn(line, "\n")] = 0;
     close(file);
     return line;
 }

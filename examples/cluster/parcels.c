@@ -2,6 +2,7 @@
  *
  * The files that are to be sent; see parcels.h. */
 #include "parcels.h"
+#include "contents.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,31 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* The whole of a regular file. */
-static int read_all(int file, size_t most, char **data, size_t *size)
-{
-    struct stat status;
-    if (fstat(file, &status))
-        return errno;
-    if (!S_ISREG(status.st_mode))
-        return S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    size_t room = *size = (size_t)status.st_size;
-    if (room > most)
-        return EMSGSIZE;
-    *data = malloc(room + 1);
-    *size = 0;
-    ssize_t count = 1;
-    while (*data && *size < room && (count = read(file, *data + *size, room - *size)) != 0) {
-        if (count > 0)
-            *size += (size_t)count;
-        else if (errno != EINTR)
-            return errno;
-    }
-    return *data ? 0 : ENOMEM;
-}
 
 /* What a file is: its kind and its content. */
 static int hash_of(parse_kind kind, const char *data, size_t size, char hash[PARCEL_HASH + 1])
@@ -58,7 +35,7 @@ int parcel_read(const paths_file *file, size_t most, char **data, size_t *size, 
     int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return errno;
-    int error = read_all(descriptor, most, data, size);
+    int error = contents_read(descriptor, most, data, size);
     close(descriptor);
     if (!error)
         error = hash_of(file->kind, *data, *size, hash);

@@ -2,6 +2,7 @@
  *
  * The task of these programs: get a document, hand it to its library. Runs on any thread, inside a scope or without
  * one, and in the children of a wall. */
+#include "contents.h"
 #include "library.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct kind {
@@ -104,41 +104,9 @@ static void close_descriptor(void *descriptor)
     close(*(int *)descriptor);
 }
 
-/* Read what is in the descriptor into one block, with a zero byte after it. The block is the task's, and charged to it:
- * a file that is larger than the budget ends here. */
-static int read_all(int descriptor, char **text, size_t *size)
-{
-    struct stat status;
-    if (fstat(descriptor, &status))
-        return errno;
-    if (!S_ISREG(status.st_mode))
-        return S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    size_t room = (size_t)status.st_size;
-    char *block = malloc(room + 1);
-    if (!block)
-        return ENOMEM;
-    size_t length = 0;
-    while (length < room) {
-        ssize_t count = read(descriptor, block + length, room - length);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0) {
-            int error = errno;
-            free(block);
-            return error;
-        }
-        if (count == 0)
-            break;
-        length += (size_t)count;
-    }
-    block[length] = 0;
-    *text = block;
-    *size = length;
-    return 0;
-}
-
-/* The descriptor is no memory, so a rollback would not close it: from its opening to its closing a guard stands by. An
- * interrupt of a preemptible task could come between open and the push, but for the mask. */
+/* The block is the task's, and charged to it: a file that is larger than the budget ends there. The descriptor is no
+ * memory, so a rollback would not close it: from its opening to its closing a guard stands by. An interrupt of a
+ * preemptible task could come between open and the push, but for the mask. */
 static int read_file(const char *path, char **text, size_t *size)
 {
     stint_guard guard;
@@ -150,7 +118,7 @@ static int read_file(const char *path, char **text, size_t *size)
     stint_unmask();
     if (error)
         return error;
-    error = read_all(descriptor, text, size);
+    error = contents_read(descriptor, SIZE_MAX, text, size);
     stint_guard_pop(&guard, true);
     return error;
 }
@@ -196,7 +164,7 @@ int parse_document_behind_wall(parse_document *document, int descriptor)
 {
     char *text = NULL;
     size_t size = 0;
-    int error = read_all(descriptor, &text, &size);
+    int error = contents_read(descriptor, SIZE_MAX, &text, &size);
     return parse_text(document, error, text, size);
 }
 

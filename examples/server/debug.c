@@ -15,58 +15,36 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define END "# EOF\n"
+/* Metrics: the server's, and then the library's, which end with their end */
 
-/* Metrics: the library's, and between them and their end the server's */
-
-static void print_gauge(FILE *file, const char *name, const char *help, uint64_t value)
+static void write_gauge(int file, const char *name, const char *help, uint64_t value)
 {
-    fprintf(file, "# TYPE sqld_%s gauge\n# HELP sqld_%s %s\nsqld_%s %" PRIu64 "\n", name, name, help, name, value);
+    dprintf(file, "# TYPE sqld_%s gauge\n# HELP sqld_%s %s\nsqld_%s %" PRIu64 "\n", name, name, help, name, value);
 }
 
-static void print_server(const struct server *server, FILE *file)
+static void write_server(int file, const struct server *server)
 {
-    fputs(
-        "# TYPE sqld_queries counter\n# HELP sqld_queries Queries that have ended or were refused, by their outcome.\n",
-        file);
+    dprintf(file, "# TYPE sqld_queries counter\n"
+                  "# HELP sqld_queries Queries that have ended or were refused, by their outcome.\n");
     for (int kind = 0; kind < VERDICT_KINDS; kind++)
-        fprintf(file, "sqld_queries_total{outcome=\"%s\"} %" PRIu64 "\n", verdict_kind_name((verdict_kind)kind),
+        dprintf(file, "sqld_queries_total{outcome=\"%s\"} %" PRIu64 "\n", verdict_kind_name((verdict_kind)kind),
                 server->tally[kind]);
-    print_gauge(file, "unresolved_queries", "Queries that run or wait.", server->unresolved_count);
-    print_gauge(file, "waiting_for_turn", "Queries that have run for some time and wait for their next turn.",
+    write_gauge(file, "unresolved_queries", "Queries that run or wait.", server->unresolved_count);
+    write_gauge(file, "waiting_for_turn", "Queries that have run for some time and wait for their next turn.",
                 turns_awaited());
-    print_gauge(file, "connections", "Connections of clients.", server->client_count);
-}
-
-static void print_library(int fd, FILE *file)
-{
-    off_t size = lseek(fd, 0, SEEK_END) - (off_t)strlen(END);
-    char block[4096];
-    for (off_t at = 0; at < size;) {
-        size_t wanted = size - at < (off_t)sizeof block ? (size_t)(size - at) : sizeof block;
-        ssize_t got = pread(fd, block, wanted, at);
-        if (got <= 0)
-            break;
-        fwrite(block, 1, (size_t)got, file);
-        at += got;
-    }
+    write_gauge(file, "connections", "Connections of clients.", server->client_count);
 }
 
 enum MHD_Result debug_handle_metrics(struct server *server, struct MHD_Connection *connection, const char *rest)
 {
     (void)rest;
-    struct reply reply;
-    int fd = memfd_create("metrics", MFD_CLOEXEC);
-    if (fd < 0)
+    int file = memfd_create("metrics", MFD_CLOEXEC);
+    if (file < 0)
         return MHD_NO;
-    if (stint_metrics_write(fd) == 0 && reply_begin(&reply)) {
-        print_library(fd, reply.file);
-        print_server(server, reply.file);
-        fputs(END, reply.file);
-        close(fd);
-        return reply_send(connection, MHD_HTTP_OK, reply_end(&reply, REPLY_METRICS));
-    }
-    close(fd);
+    write_server(file, server);
+    if (stint_metrics_write(file) == 0)
+        return reply_send(connection, MHD_HTTP_OK, reply_file(file, REPLY_METRICS));
+    close(file);
     return MHD_NO;
 }
 

@@ -2,27 +2,16 @@
  *
  * How requests are framed; see framing.h. It is stricter than libmicrohttpd, which before 1.0 ends a header at a NUL
  * and a path at %00, goes by the first of several lengths, by the chunks where there is a length as well, takes a lone
- * LF for the end of a line, and joins a line that goes on with the next one to its name. */
+ * LF for the end of a line, and joins a line that goes on with the next one to its name.
+ *
+ * Each part is looked at when all of it has come, from its beginning; a character that cannot be in it, as soon as that
+ * has. */
 #include "framing.h"
 
 #include <string.h>
 #include <strings.h>
 
-enum place {
-    REQUEST_LINE,
-    LINE_BEGIN, /* of a header */
-    NAME,
-    VALUE,
-    LINE_END, /* LF, in the head or the trailer */
-    HEAD_END,
-    BODY,
-    CHUNK_SIZE,
-    CHUNK_REST, /* extensions */
-    CHUNK_LF,
-    CHUNK,
-    CHUNK_END, /* CR LF behind it */
-    CHUNK_END_LF,
-};
+enum place { REQUEST, CHUNK, CHUNK_END, TRAILER };
 
 /* Of which there may be one. */
 static const char *const single[] = { "Content-Length", "Transfer-Encoding", "Host",         "Authorization", "Origin",
@@ -30,308 +19,218 @@ static const char *const single[] = { "Content-Length", "Transfer-Encoding", "Ho
 
 enum { LENGTH, CODING, SINGLE = sizeof single / sizeof *single };
 
-#define CONTROL "a header has a control character in it"
-#define LINE "a line ends with CR and LF"
+#define DIGITS "0123456789"
+#define TOKEN "!#$%&'*+-.^_`|~" DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" /* RFC 9110, 5.6.2 */
 
-static bool is_control(unsigned char c)
+struct text {
+    const char *at;
+    size_t length;
+};
+
+/* What the lines of one head say. */
+struct head {
+    bool old, chunked, has_length, trailer;
+    unsigned seen; /* a bit for each header of which there may be one */
+    uint64_t length;
+};
+
+static size_t fail(struct framing *framing, const char *fault)
 {
-    return (c < ' ' && c != '\t') || c == 0x7f;
+    framing->fault = fault;
+    return 0;
 }
 
-/* A character of a token (RFC 9110, 5.6.2). */
-static bool is_of_name(unsigned char c)
+static bool equals(struct text text, const char *word)
 {
-    return c && strchr("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", c);
+    return text.length == strlen(word) && strncasecmp(text.at, word, text.length) == 0;
 }
 
-static void begin_word(struct framing *framing)
+/* So many characters at its beginning are among these. */
+static size_t span(struct text text, const char *these)
 {
-    framing->word_length = 0;
-    framing->word[0] = 0;
-}
-
-/* Of what is too long for the word only the length is right. */
-static void add_to_word(struct framing *framing, char c)
-{
-    if (framing->word_length + 1 < sizeof framing->word) {
-        framing->word[framing->word_length] = c;
-        framing->word[framing->word_length + 1] = 0;
-    }
-    if (framing->word_length < 1U << 30)
-        framing->word_length++;
-}
-
-/* The request's line */
-
-static bool is_octet_zero(const struct framing *framing)
-{
-    unsigned length = framing->word_length;
-    return length >= 3 && memcmp(framing->word + length - 3, "%00", 3) == 0;
-}
-
-/* The word is the last characters of the line. */
-static void keep_end_of_line(struct framing *framing, char c)
-{
-    if (framing->word_length == 8) {
-        memmove(framing->word, framing->word + 1, 8);
-        framing->word_length--;
-    }
-    add_to_word(framing, c);
-}
-
-static const char *read_request_line(struct framing *framing, char c)
-{
-    if (c == '\r') {
-        framing->place = framing->word_length ? LINE_END : HEAD_END; /* a blank line before it */
-        framing->old = strcmp(framing->word, "HTTP/1.0") == 0;
-        return NULL;
-    }
-    if (c == '\n')
-        return LINE;
-    if (is_control((unsigned char)c))
-        return "the request has a control character in it";
-    keep_end_of_line(framing, c);
-    return is_octet_zero(framing) ? "the path has a zero byte in it" : NULL;
-}
-
-/* Headers */
-
-static void recognize(struct framing *framing)
-{
-    framing->header = -1;
-    for (int i = 0; i < SINGLE; i++) {
-        if (strcasecmp(framing->word, single[i]) == 0)
-            framing->header = i;
-    }
-}
-
-static const char *end_name(struct framing *framing)
-{
-    recognize(framing);
-    begin_word(framing);
-    framing->place = VALUE;
-    if (framing->header < 0)
-        return NULL;
-    unsigned bit = 1U << framing->header;
-    if (framing->trailer)
-        return "a header is behind the body that belongs before it";
-    if (framing->seen & bit)
-        return "a header is there twice that can be there once";
-    framing->seen |= bit;
-    return NULL;
-}
-
-static const char *read_name(struct framing *framing, char c)
-{
-    if (c == ':' && framing->word_length)
-        return end_name(framing);
-    if (!is_of_name((unsigned char)c))
-        return "the name of a header has a space in it, or is none";
-    add_to_word(framing, c);
-    framing->place = NAME;
-    return NULL;
-}
-
-static const char *begin_line(struct framing *framing, char c)
-{
-    begin_word(framing);
-    if (c == ' ' || c == '\t')
-        return "a header goes on in the next line";
-    if (c == '\r')
-        framing->place = HEAD_END;
-    else
-        return c == '\n' ? LINE : read_name(framing, c);
-    return NULL;
-}
-
-/* The word is the value, without the blanks before it. */
-static void cut_blanks(struct framing *framing)
-{
-    while (framing->word_length && strchr(" \t", framing->word[framing->word_length - 1]))
-        framing->word[--framing->word_length] = 0;
-}
-
-static const char *take_length(struct framing *framing)
-{
-    unsigned digits = framing->word_length;
-    if (digits == 0 || digits > 18 || strspn(framing->word, "0123456789") != digits)
-        return "a length is one number";
-    framing->has_length = true;
-    framing->length = 0;
-    for (unsigned i = 0; i < digits; i++)
-        framing->length = 10 * framing->length + (uint64_t)(framing->word[i] - '0');
-    return NULL;
-}
-
-static const char *end_value(struct framing *framing)
-{
-    framing->place = LINE_END;
-    if (framing->header != LENGTH && framing->header != CODING)
-        return NULL;
-    if (framing->word_length >= sizeof framing->word)
-        return "a header is longer than it can be";
-    cut_blanks(framing);
-    if (framing->header == LENGTH)
-        return take_length(framing);
-    framing->chunked = true;
-    return strcasecmp(framing->word, "chunked") == 0 ? NULL : "a body can be chunked, and has no other coding";
-}
-
-static const char *read_value(struct framing *framing, char c)
-{
-    if (c == '\r')
-        return end_value(framing);
-    if (c == '\n')
-        return LINE;
-    if (is_control((unsigned char)c))
-        return CONTROL;
-    if (framing->word_length || (c != ' ' && c != '\t'))
-        add_to_word(framing, c);
-    return NULL;
-}
-
-static void begin_request(struct framing *framing)
-{
-    *framing = (struct framing){ .heads = framing->heads, .place = REQUEST_LINE, .at_request = true };
-}
-
-static const char *end_head(struct framing *framing)
-{
-    if (framing->chunked && framing->old)
-        return "a body is not chunked in HTTP/1.0";
-    if (framing->chunked && framing->has_length)
-        return "a body has a length or is chunked, and not both";
-    framing->heads++;
-    begin_word(framing);
-    if (framing->chunked)
-        framing->place = CHUNK_SIZE;
-    else if (framing->length)
-        framing->place = BODY;
-    else
-        begin_request(framing);
-    return NULL;
-}
-
-/* LF of the line that was blank: what is before a request, or the end of its head or of its trailer. */
-static const char *end_block(struct framing *framing)
-{
-    if (framing->at_request || framing->trailer)
-        return begin_request(framing), NULL;
-    return end_head(framing);
-}
-
-/* Chunks */
-
-static const char *end_size(struct framing *framing)
-{
-    if (framing->word_length == 0 || framing->word_length > 8)
-        return "the size of a chunk is a number";
-    framing->length = 0;
-    for (const char *at = framing->word; *at; at++) {
-        int digit = *at <= '9' ? *at - '0' : (*at | 0x20) - 'a' + 10;
-        framing->length = 16 * framing->length + (uint64_t)digit;
-    }
-    return NULL;
-}
-
-static const char *read_size(struct framing *framing, char c)
-{
-    if (c == '\r' || c == ';') {
-        framing->place = c == ';' ? CHUNK_REST : CHUNK_LF;
-        return end_size(framing);
-    }
-    if (c == '\n')
-        return LINE;
-    if (!c || !strchr("0123456789abcdefABCDEF", c))
-        return "the size of a chunk is a number";
-    add_to_word(framing, c);
-    return NULL;
-}
-
-static const char *read_extensions(struct framing *framing, char c)
-{
-    if (c == '\r')
-        framing->place = CHUNK_LF;
-    else if (c == '\n')
-        return LINE;
-    else if (is_control((unsigned char)c))
-        return "an extension of a chunk has a control character in it";
-    return NULL;
-}
-
-static void begin_chunk(struct framing *framing)
-{
-    framing->trailer = framing->length == 0;
-    framing->place = framing->trailer ? LINE_BEGIN : CHUNK;
-}
-
-/* All */
-
-static const char *expect(struct framing *framing, char c, char expected, enum place next)
-{
-    framing->place = next;
-    return c == expected ? NULL : LINE;
-}
-
-static const char *read_one(struct framing *framing, char c)
-{
-    const char *fault;
-    switch ((enum place)framing->place) {
-    case REQUEST_LINE:
-        return read_request_line(framing, c);
-    case LINE_BEGIN:
-        return begin_line(framing, c);
-    case NAME:
-        return read_name(framing, c);
-    case VALUE:
-        return read_value(framing, c);
-    case LINE_END:
-        framing->at_request = false;
-        return expect(framing, c, '\n', LINE_BEGIN);
-    case HEAD_END:
-        return c == '\n' ? end_block(framing) : LINE;
-    case CHUNK_SIZE:
-        return read_size(framing, c);
-    case CHUNK_REST:
-        return read_extensions(framing, c);
-    case CHUNK_LF:
-        fault = expect(framing, c, '\n', CHUNK);
-        begin_chunk(framing);
-        return fault;
-    case CHUNK_END:
-        return expect(framing, c, '\r', CHUNK_END_LF);
-    case CHUNK_END_LF:
-        begin_word(framing);
-        return expect(framing, c, '\n', CHUNK_SIZE);
-    default:
-        return NULL;
-    }
-}
-
-/* Of a body or of a chunk as many as there are. */
-static size_t skip(struct framing *framing, size_t available)
-{
-    size_t count = framing->length < available ? (size_t)framing->length : available;
-    framing->length -= count;
-    if (framing->length == 0 && framing->place == CHUNK)
-        framing->place = CHUNK_END;
-    else if (framing->length == 0)
-        begin_request(framing);
+    size_t count = 0;
+    while (count < text.length && text.at[count] && strchr(these, text.at[count]))
+        count++;
     return count;
 }
 
-size_t framing_read(struct framing *framing, const char *bytes, size_t length)
+static struct text behind(struct text text, size_t count)
 {
-    size_t request = 0; /* where the present one begins */
-    if (framing->heads == 0 && framing->place == REQUEST_LINE && framing->word_length == 0)
-        framing->at_request = true;
-    for (size_t at = 0; at < length && !framing->fault;) {
-        if (framing->at_request && framing->word_length == 0)
-            request = at;
-        if (framing->place == BODY || framing->place == CHUNK)
-            at += skip(framing, length - at);
-        else
-            framing->fault = read_one(framing, bytes[at++]);
+    return (struct text){ text.at + count, text.length - count };
+}
+
+/* The line without its end. False: it has not come as a whole, or there is a fault in it. */
+static bool read_line(struct framing *framing, struct text from, struct text *line)
+{
+    for (size_t i = 0; i < from.length; i++) {
+        unsigned char c = (unsigned char)from.at[i];
+        if (c == '\r' && i + 1 == from.length)
+            return false;
+        if (c == '\r' && from.at[i + 1] == '\n') {
+            *line = (struct text){ from.at, i };
+            return true;
+        }
+        if (c == '\r' || c == '\n')
+            return fail(framing, "a line ends with CR and LF");
+        if ((c < ' ' && c != '\t') || c == 0x7f)
+            return fail(framing, "a line has a control character in it");
     }
-    return framing->fault ? request : length;
+    return false;
+}
+
+/* The lines of a head: NULL, or what is wrong */
+
+static const char *read_request_line(struct head *head, struct text line)
+{
+    head->old = line.length >= 8 && memcmp(line.at + line.length - 8, "HTTP/1.0", 8) == 0;
+    return memmem(line.at, line.length, "%00", 3) ? "the path has a zero byte in it" : NULL;
+}
+
+static const char *read_length(struct head *head, struct text value)
+{
+    if (value.length == 0 || value.length > 18 || span(value, DIGITS) != value.length)
+        return "a length is one number";
+    head->has_length = true;
+    for (size_t i = 0; i < value.length; i++)
+        head->length = 10 * head->length + (uint64_t)(value.at[i] - '0');
+    return NULL;
+}
+
+static const char *read_single(struct head *head, int which, struct text value)
+{
+    if (head->trailer)
+        return "a header is behind the body that belongs before it";
+    if (head->seen & 1U << which)
+        return "a header is there twice that can be there once";
+    head->seen |= 1U << which;
+    if (which == LENGTH)
+        return read_length(head, value);
+    if (which != CODING)
+        return NULL;
+    head->chunked = true;
+    return equals(value, "chunked") ? NULL : "a body can be chunked, and has no other coding";
+}
+
+static const char *read_header(struct head *head, struct text line)
+{
+    struct text name = { line.at, span(line, TOKEN) };
+    if (span(line, " \t"))
+        return "a header goes on in the next line";
+    if (name.length == 0 || name.length == line.length || line.at[name.length] != ':')
+        return "the name of a header has a space in it, or is none";
+    struct text value = behind(line, name.length + 1);
+    value = behind(value, span(value, " \t"));
+    while (value.length && strchr(" \t", value.at[value.length - 1]))
+        value.length--;
+    for (int i = 0; i < SINGLE; i++) {
+        if (equals(name, single[i]))
+            return read_single(head, i, value);
+    }
+    return NULL;
+}
+
+static const char *end_head(const struct head *head)
+{
+    if (head->chunked && head->old)
+        return "a body is not chunked in HTTP/1.0";
+    return head->chunked && head->has_length ? "a body has a length or is chunked, and not both" : NULL;
+}
+
+/* Parts: the bytes that they have, and where the next one begins; 0: not all have come, or there is a fault. */
+
+/* From the first line to the blank one. */
+static size_t read_lines(struct framing *framing, struct text from, struct head *head)
+{
+    struct text line;
+    size_t at = 0;
+    while (read_line(framing, behind(from, at), &line)) {
+        const char *fault = line.length == 0            ? end_head(head)
+                            : at == 0 && !head->trailer ? read_request_line(head, line)
+                                                        : read_header(head, line);
+        if (fault)
+            return fail(framing, fault);
+        at += line.length + 2;
+        if (line.length == 0)
+            return at;
+    }
+    return 0;
+}
+
+static uint64_t read_request(struct framing *framing, struct text from)
+{
+    struct head head = { .old = false };
+    size_t size = read_lines(framing, from, &head);
+    if (size <= 2)
+        return size; /* a blank line before a request */
+    framing->heads++;
+    framing->place = head.chunked ? CHUNK : REQUEST;
+    return size + head.length;
+}
+
+static size_t read_trailer(struct framing *framing, struct text from)
+{
+    struct head head = { .trailer = true };
+    size_t size = read_lines(framing, from, &head);
+    if (size)
+        framing->place = REQUEST;
+    return size;
+}
+
+/* The line of its size, and its bytes. */
+static uint64_t read_chunk(struct framing *framing, struct text from)
+{
+    struct text line;
+    uint64_t size = 0;
+    if (!read_line(framing, from, &line))
+        return 0;
+    size_t digits = span(line, DIGITS "abcdefABCDEF");
+    if (digits == 0 || digits > 8 || (digits < line.length && line.at[digits] != ';'))
+        return fail(framing, "the size of a chunk is a number");
+    for (size_t i = 0; i < digits; i++)
+        size = 16 * size + (uint64_t)(line.at[i] <= '9' ? line.at[i] - '0' : (line.at[i] | 0x20) - 'a' + 10);
+    framing->place = size ? CHUNK_END : TRAILER;
+    return line.length + 2 + size;
+}
+
+static size_t end_chunk(struct framing *framing, struct text from)
+{
+    if (memcmp(from.at, "\r\n", from.length < 2 ? from.length : 2) != 0)
+        return fail(framing, "a line ends with CR and LF");
+    if (from.length < 2)
+        return 0;
+    framing->place = CHUNK;
+    return 2;
+}
+
+static uint64_t read_part(struct framing *framing, struct text from)
+{
+    switch ((enum place)framing->place) {
+    case REQUEST:
+        return read_request(framing, from);
+    case CHUNK:
+        return read_chunk(framing, from);
+    case CHUNK_END:
+        return end_chunk(framing, from);
+    default:
+        return read_trailer(framing, from);
+    }
+}
+
+size_t framing_look(struct framing *framing, const char *bytes, size_t length)
+{
+    uint64_t part = 1;
+    while (part && framing->good < length && !framing->fault) {
+        struct text rest = behind((struct text){ bytes, length }, (size_t)framing->good);
+        part = read_part(framing, rest);
+        framing->good += part;
+        framing->too_long = !part && !framing->fault && rest.length >= FRAMING_LONGEST;
+        if (framing->too_long)
+            fail(framing, "the headers are too long");
+    }
+    return framing->good < length ? (size_t)framing->good : length;
+}
+
+void framing_take(struct framing *framing, size_t length)
+{
+    framing->good -= length;
 }

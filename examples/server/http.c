@@ -180,16 +180,37 @@ static enum MHD_Result go_on_with_query(struct request *request, const char *byt
 
 typedef enum MHD_Result handle_fn(struct server *server, struct MHD_Connection *connection, const char *rest);
 
-static enum MHD_Result handle_cancel(struct server *server, struct MHD_Connection *connection, const char *rest)
+static struct request *find_running(struct server *server, const char *number)
 {
     char *end;
-    uint64_t id = strtoull(rest, &end, 10);
-    struct request *request = *rest && !*end && server->pool ? request_find(server, id) : NULL;
+    uint64_t id = strtoull(number, &end, 10);
+    return *number && !*end && server->pool ? request_find(server, id) : NULL;
+}
+
+static enum MHD_Result reply_nothing(struct MHD_Connection *connection)
+{
+    return reply_send(connection, MHD_HTTP_NO_CONTENT,
+                      MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
+}
+
+static enum MHD_Result handle_cancel(struct server *server, struct MHD_Connection *connection, const char *rest)
+{
+    struct request *request = find_running(server, rest);
     if (!request)
         return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "no such query runs");
     request_cancel(request);
-    return reply_send(connection, MHD_HTTP_NO_CONTENT,
-                      MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
+    return reply_nothing(connection);
+}
+
+static enum MHD_Result handle_extend(struct server *server, struct MHD_Connection *connection, const char *rest)
+{
+    struct request *request = find_running(server, rest);
+    if (!request)
+        return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "no such query runs");
+    if (request_extend(request) != 0)
+        return reply_error(connection, MHD_HTTP_CONFLICT, NULL, NULL,
+                           "it has been stopped already, or has no limit of time");
+    return reply_nothing(connection);
 }
 
 static const struct route {
@@ -201,6 +222,7 @@ static const struct route {
     { MHD_HTTP_METHOD_GET, "/", true, page_handle },
     { MHD_HTTP_METHOD_GET, "/events", true, page_handle_events },
     { MHD_HTTP_METHOD_POST, "/cancel/", true, handle_cancel },
+    { MHD_HTTP_METHOD_POST, "/extend/", true, handle_extend },
     { MHD_HTTP_METHOD_GET, "/metrics", false, debug_handle_metrics },
     { MHD_HTTP_METHOD_GET, "/debug/stopped", true, debug_handle_stopped },
     { MHD_HTTP_METHOD_GET, "/debug/pprof/heap", true, debug_handle_profile },

@@ -3,6 +3,8 @@
  * What clients send; see incoming.h. */
 #include "incoming.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,29 +54,61 @@ static ssize_t refuse(int socket, const struct framing *framing)
     char body[160], answer[512];
     int length = snprintf(body, sizeof body, "{\"error\":\"%s\"}\n", framing->fault);
     length = snprintf(answer, sizeof answer,
-                      "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                      "HTTP/1.1 %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
                       "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nContent-Length: %d\r\n\r\n%s",
-                      length, body);
+                      framing->too_long ? "431 Request Header Fields Too Large" : "400 Bad Request", length, body);
     drain(socket);
     send(socket, answer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(socket, SHUT_WR);
     return 0;
 }
 
+/* Who shuts its side while a part is missing is not heard of again: its end has come before what is looked at next. */
+static bool has_ended(int socket)
+{
+    struct pollfd poll_socket = { .fd = socket, .events = POLLRDHUP };
+    return poll(&poll_socket, 1, 0) == 1 && poll_socket.revents & POLLRDHUP;
+}
+
+/* There is nothing to take, or more to be said behind it, although nothing more may come: to be asked again. */
+static void be_asked_again(int socket, struct framing *framing)
+{
+    if (!framing->ended && (framing->fault || has_ended(socket))) {
+        framing->ended = true;
+        shutdown(socket, SHUT_RD);
+    }
+}
+
+static ssize_t take(int socket, struct framing *framing, void *to, size_t size, int flags)
+{
+    ssize_t length = recvfrom(socket, to, size < framing->good ? size : (size_t)framing->good, flags, NULL, NULL);
+    if (length > 0)
+        framing_take(framing, (size_t)length);
+    return length;
+}
+
+/* What is looked at stays in the socket until it may be taken. The window has room for the longest part behind all that
+ * libmicrohttpd takes at once: so it is given less than it asked for only where nothing more can be taken now. */
 static ssize_t read_watched(int socket, struct framing *framing, void *to, size_t size, int flags)
 {
-    if (framing->fault)
+    static char window[2 * FRAMING_LONGEST];
+    if (framing->good >= size)
+        return take(socket, framing, to, size, flags);
+    if (framing->good == 0 && framing->fault)
         return refuse(socket, framing);
-    ssize_t length = recvfrom(socket, to, size, flags, NULL, NULL);
+    ssize_t length = recvfrom(socket, window, sizeof window, flags | MSG_PEEK, NULL, NULL);
     if (length <= 0)
         return length;
-    size_t good = framing_read(framing, to, (size_t)length);
-    if (framing->fault && good == 0)
+    bool all = framing->ended;
+    size_t good = framing_look(framing, window, (size_t)length);
+    if (good == 0 && framing->fault)
         return refuse(socket, framing);
-    /* There is more to be said, although nothing more may come: to be asked again. */
-    if (framing->fault)
-        shutdown(socket, SHUT_RD);
-    return (ssize_t)good;
+    if (good < (size_t)length)
+        be_asked_again(socket, framing);
+    if (good)
+        return take(socket, framing, to, size, flags);
+    errno = EAGAIN;
+    return all ? 0 : -1;
 }
 
 /* In place of libc's, for the whole program. */

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -210,6 +211,8 @@ static bool start_chores(struct program *program)
         error = ENOMEM;
     if (!error)
         error = stint_global_set_memory_limit(program->options.global_memory);
+    if (error == ENOTSUP && program->options.global_memory == STINT_MEMORY_LIMIT_OF_CGROUP)
+        error = 0; /* there is no group that allows less than all */
     return error == 0 || complain("cannot start: %s", strerror(error));
 }
 
@@ -293,6 +296,9 @@ int main(int argc, char **argv)
     if (next != ARGUMENTS_RUN)
         return next == ARGUMENTS_DONE ? EXIT_ENDED : EXIT_UNUSABLE;
     program.server.options = &program.options;
+    /* Of huge pages the system keeps the whole where a query has left a part in use, and it makes new ones of what is
+     * mostly free while the server idles. */
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     loop_block_signals();
     int status = open_what_was_named(&program) ? serve(&program) : EXIT_UNUSABLE;
     requests_bury(&program.server);

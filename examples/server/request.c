@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EXTENSION_NS UINT64_C(10000000000)
+
 struct request *request_create(struct server *server, struct MHD_Connection *connection, struct client *client,
                                stint_account *account)
 {
@@ -133,6 +135,20 @@ void request_cancel(struct request *request)
         return;
     stint_token_set(request->token);
     channel_stop(&request->channel);
+}
+
+int request_extend(struct request *request)
+{
+    stint_budget budget = request->budget;
+    if (request->resolved)
+        return EALREADY;
+    if (!request->future || budget.wall_ns == 0)
+        return ENOTSUP;
+    budget.wall_ns += EXTENSION_NS;
+    int error = stint_future_set_budget(request->future, &budget);
+    if (error == 0)
+        request->budget = budget;
+    return error;
 }
 
 /* Its outcome */

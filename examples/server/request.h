@@ -68,6 +68,10 @@ void request_submit(struct request *request);
 /* Have it stopped, if it has not ended. */
 void request_cancel(struct request *request);
 
+/* Give it ten seconds more. 0; EALREADY: it has been stopped or has ended; ENOTSUP: it has no limit of time, or no
+ * task. */
+int request_extend(struct request *request);
+
 /* Its connection is done with it. */
 void request_leave(struct request *request);
 

@@ -2,10 +2,13 @@
  *
  * The sample database; see sample.h. SQLite itself reads the JSON of iso-codes. */
 #include "sample.h"
+#include "contents.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,17 +47,15 @@ static const char indexes[] = "CREATE INDEX subdivision_country ON subdivision (
                               "CREATE INDEX language_name ON language (name);"
                               "ANALYZE";
 
+/* NULL: it is not there. */
 static char *read_file(const char *path, size_t *length)
 {
-    FILE *file = fopen(path, "re");
     char *text = NULL;
-    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    if (size > 0 && (text = malloc((size_t)size))) {
-        rewind(file);
-        *length = fread(text, 1, (size_t)size, file);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        contents_read(file, SIZE_MAX, &text, length);
+        close(file);
     }
-    if (file)
-        fclose(file);
     return text;
 }
 

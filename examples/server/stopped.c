@@ -2,6 +2,7 @@
  *
  * The last queries that were stopped; see stopped.h. */
 #include "stopped.h"
+#include "contents.h"
 #include "json.h"
 
 #include <inttypes.h>
@@ -112,24 +113,15 @@ void stopped_drop_snapshot(struct stopped_snapshot *snapshot)
 
 /* Writing */
 
-static char *contents(int fd)
-{
-    off_t size = lseek(fd, 0, SEEK_END);
-    char *text = size > 0 ? malloc((size_t)size + 1) : NULL;
-    ssize_t length = text ? pread(fd, text, (size_t)size, 0) : 0;
-    if (text)
-        text[length > 0 ? length : 0] = 0;
-    return text;
-}
-
 /* It stays with the stop, and so must not be the chore's. */
 static char *make_text(const stint_report *report)
 {
     stint_keep_begin();
     char *text = NULL;
+    size_t size;
     int fd = memfd_create("report", MFD_CLOEXEC);
     if (fd >= 0 && stint_report_write(report, fd, STINT_REPORT_TEXT) == 0)
-        text = contents(fd);
+        contents_read(fd, SIZE_MAX, &text, &size);
     if (fd >= 0)
         close(fd);
     stint_keep_end();

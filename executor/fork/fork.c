@@ -27,9 +27,6 @@
 /* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
 #define AWAIT_ROUNDS 40
 
-/* The place of a fork that runs in its join, and was not noted down. */
-#define UNNOTED (SIZE_MAX - 2)
-
 /* Of threads that are no workers: every fork and join takes the slow path. */
 STI_TABLE struct stint_forks_ sti_no_forks;
 __thread struct stint_forks_ *stint_thread_forks_ = &sti_no_forks;
@@ -57,15 +54,25 @@ void sti_fork_share_all(struct sti_worker *worker)
 
 /* --- Forking ------------------------------------------------------------------------------------------------------ */
 
-/* Of those that only this thread can run (left_frames.h). */
-static size_t place_of_own(size_t note)
+/* Of all forks that only this thread can run (left_frames.h): the address is that of no other thread's variable. */
+static size_t place_of_own(void)
 {
-    return note != STI_OWN_FORK_UNNOTED ? STINT_FORK_IN_JOIN_ + note : UNNOTED;
+    return STINT_FORK_IN_JOIN_ + (uintptr_t)&stint_thread_forks_;
 }
 
-static bool is_own(size_t place)
+static size_t push_own(void)
 {
-    return place >= STINT_FORK_IN_JOIN_ && place != STINT_FORK_JOINED_;
+    sti_own_fork_begin();
+    return place_of_own();
+}
+
+/* Also where an interrupt has come meanwhile: its frame is still here, and it has not run. */
+static bool take_own(size_t place)
+{
+    if (place != place_of_own())
+        return false;
+    sti_own_fork_end();
+    return true;
 }
 
 static size_t push(struct sti_worker *worker)
@@ -85,10 +92,8 @@ struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 {
     if (sti_process_is_partial())
-        return UNNOTED;
-    if (slot == NULL)
-        return place_of_own(sti_own_fork_note_typed((uintptr_t)__builtin_dwarf_cfa()));
-    return push(sti_worker_current());
+        return place_of_own();
+    return slot != NULL ? push(sti_worker_current()) : push_own();
 }
 
 int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
@@ -102,7 +107,7 @@ int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
     subtask->arg_ = arg;
     if (slot != NULL)
         slot->fork = subtask;
-    subtask->place_ = slot != NULL ? push(sti_worker_current()) : place_of_own(sti_own_fork_note_plain(subtask));
+    subtask->place_ = slot != NULL ? push(sti_worker_current()) : push_own();
     return 0;
 }
 
@@ -247,12 +252,6 @@ static int error_of_none(void)
     return stint_is_interrupted() ? ECANCELED : EINVAL;
 }
 
-/* An interrupt, or whoever ended the scope, may have settled it already. */
-static bool take_own(const stint_subtask *subtask)
-{
-    return subtask->place_ == UNNOTED || sti_own_fork_take_plain(subtask->place_ - STINT_FORK_IN_JOIN_, subtask);
-}
-
 /* False: a thief has it. */
 static bool take_back(struct sti_worker *worker, size_t index)
 {
@@ -286,8 +285,8 @@ int stint_join_slow_(stint_subtask *subtask, void **value)
         return ENOTSUP;
     if (subtask == NULL)
         return EINVAL;
-    if (is_own(subtask->place_))
-        return take_own(subtask) ? run(subtask, value) : error_of_none();
+    if (take_own(subtask->place_))
+        return run(subtask, value);
     struct sti_worker *worker = sti_worker_current();
     if (!is_held(worker, subtask->place_, subtask))
         return error_of_none();
@@ -301,7 +300,7 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
     const struct stint_fork_result_ not_run = { NULL, 0 };
     if (sti_process_is_partial())
         return (struct stint_fork_result_){ zeros, ENOTSUP };
-    if (place == UNNOTED || (is_own(place) && sti_own_fork_take_typed(place - STINT_FORK_IN_JOIN_)))
+    if (take_own(place))
         return not_run;
     struct sti_worker *worker = sti_worker_current();
     if (!is_held(worker, place, &kind->odd))
@@ -327,9 +326,7 @@ void stint_fork_drop(stint_subtask *subtask)
     struct sti_worker *worker = sti_worker_current();
     if (subtask == NULL || subtask->place_ == STINT_FORK_JOINED_)
         return;
-    if (is_own(subtask->place_))
-        take_own(subtask);
-    else if (is_held(worker, subtask->place_, subtask))
+    if (!take_own(subtask->place_) && is_held(worker, subtask->place_, subtask))
         drop_held(worker, sti_split_index(&worker->split, subtask->place_));
     subtask->place_ = STINT_FORK_JOINED_;
 }

@@ -12,7 +12,9 @@
 
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
+#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/output.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/rollback/kept.h"
 #include "pools.h"
 
@@ -279,6 +281,8 @@ static void put_interrupts(FILE *stream, const struct process_numbers *numbers)
         "stint_interrupts_delivered", COUNTER, NO_UNIT,
         "Interrupts that a task was left by, or told of by a refused allocation."
     };
+    static const struct metric warned = { "stint_warnings", COUNTER, NO_UNIT,
+                                          "Warnings before a limit, by the reason that passing it would have." };
     static const struct metric deferred = {
         "stint_interrupts_deferred", COUNTER, NO_UNIT,
         "Sample points at which a due interrupt had to wait, by what it waited for."
@@ -291,6 +295,8 @@ static void put_interrupts(FILE *stream, const struct process_numbers *numbers)
     put_head(stream, &delivered);
     for (size_t i = 0; i < STI_WAYS; i++)
         put_sample(stream, &delivered, with(none, "way", ways[i]), numbers->deliveries[i]);
+    put_head(stream, &warned);
+    put_reasons(stream, &warned, none, sti_warnings, false);
     put_head(stream, &deferred);
     for (size_t i = STINT_DEFERRAL_NONE + 1; i < STI_DEFERRALS; i++)
         put_sample(stream, &deferred, with(none, "rule", stint_deferral_name((stint_deferral)i)),
@@ -303,10 +309,14 @@ static void put_kept(FILE *stream)
                                          "Heaps of stopped tasks of which blocks were kept, as a root led to them." };
     static const struct metric bytes = { "stint_kept_bytes", GAUGE, BYTES,
                                          "In blocks of stopped tasks that were kept and have not been freed." };
+    static const struct metric faults = { "stint_heap_faults", COUNTER, NO_UNIT,
+                                          "Lists of free blocks found broken, as by a block freed twice." };
     put_head(stream, &heaps);
     put_sample(stream, &heaps, none, sti_kept_heaps());
     put_head(stream, &bytes);
     put_sample(stream, &bytes, none, sti_kept_bytes());
+    put_head(stream, &faults);
+    put_sample(stream, &faults, none, sti_allocate_faults());
 }
 
 /* --- All of it. --------------------------------------------------------------------------------------------------- */

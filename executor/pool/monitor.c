@@ -151,10 +151,23 @@ static sti_task *task_of(struct sti_timer *timer)
     return (sti_task *)((char *)timer - offsetof(sti_task, timer));
 }
 
-/* It is retained, before it is claimed: then its entry may go at any moment. */
+void sti_monitor_put_off(struct sti_monitor *monitor, struct sti_timer *timer, uint64_t time)
+{
+    if (time != UINT64_MAX)
+        sti_timers_add(&monitor->timers, timer, time);
+}
+
+/* It is retained, before it is claimed: then its entry may go at any moment. One that has more time by now, and has not
+ * been claimed, waits on. */
 static bool claim_expired(struct sti_timer *timer)
 {
     sti_task *task = task_of(timer);
+    uint64_t deadline = sti_overdue_deadline(task, 0);
+    if (deadline > sti_clock_now()) {
+        if (sti_task_is_queued(task))
+            sti_monitor_put_off(task->monitor, timer, deadline);
+        return false;
+    }
     sti_task_retain(task);
     bool claimed = sti_task_mark_ending(task, STINT_REASON_EXPIRED);
     if (!claimed)

@@ -119,6 +119,9 @@ int sti_monitor_begin(struct sti_monitor *monitor);
 /* Put the timer in, unless its task has been claimed: then that is over. The caller has a reference to the task. */
 void sti_monitor_set(struct sti_monitor *monitor, struct sti_timer *timer, enum sti_timer_kind kind, uint64_t time);
 
+/* With the lock, when its time has come: that is later now; UINT64_MAX: never. */
+void sti_monitor_put_off(struct sti_monitor *monitor, struct sti_timer *timer, uint64_t time);
+
 /* Take it out, by whoever has claimed its task, or runs it. */
 void sti_monitor_forget(struct sti_monitor *monitor, struct sti_timer *timer);
 

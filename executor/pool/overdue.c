@@ -20,18 +20,19 @@
 
 /* --- Overdue tasks. --- */
 
-static uint64_t after(uint64_t begin, uint64_t time)
-{
-    uint64_t end;
-    return time == 0 || __builtin_add_overflow(begin, time, &end) ? UINT64_MAX : end;
-}
-
 uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 {
-    const stint_budget *budget = &task->options.budget;
-    uint64_t whole = after(task->submitted_ns, budget->wall_ns);
-    uint64_t run = started != 0 ? after(started, budget->run_ns) : UINT64_MAX;
-    return run < whole ? run : whole;
+    stint_budget budget = sti_task_budget(task);
+    if (started == 0)
+        budget.run_ns = 0;
+    return sti_limits_deadline(&budget, task->submitted_ns, started);
+}
+
+/* When the entry's task is overdue; UINT64_MAX: never. */
+static uint64_t due(struct sti_overdue_entry *entry)
+{
+    entry->deadline = sti_overdue_deadline(entry->task, entry->started);
+    return sti_limits_time_after(entry->deadline, entry->worker->pool->options.overdue_ns);
 }
 
 /* --- The report, on the pool's thread ----------------------------------------------------------------------------- */
@@ -65,10 +66,15 @@ static struct report *make_report(const struct sti_overdue_entry *entry, uint64_
     return report;
 }
 
-/* The entry is out, and the task still runs, as the worker has to have the lock to go on. */
+/* The entry is out, and the task still runs, as the worker has to have the lock to go on. It may have more time now. */
 bool sti_overdue_deal_with(struct sti_timer *timer)
 {
     struct sti_overdue_entry *entry = (struct sti_overdue_entry *)timer;
+    uint64_t time = due(entry);
+    if (time > sti_clock_now()) {
+        sti_monitor_put_off(&entry->worker->pool->monitor, timer, time);
+        return false;
+    }
     entry->given_up = true;
     entry->replaced = sti_substitute_replace(entry->worker);
     bool told = entry->worker->pool->options.on_overdue != NULL;
@@ -84,8 +90,7 @@ void sti_overdue_begin_task(struct sti_overdue_entry *entry, struct sti_worker *
 {
     stint_pool *pool = worker->pool;
     *entry = (struct sti_overdue_entry){ .worker = worker, .task = task, .started = sti_clock_now() };
-    entry->deadline = sti_overdue_deadline(task, entry->started);
-    uint64_t time = after(entry->deadline, pool->options.overdue_ns);
+    uint64_t time = due(entry);
     if (time != UINT64_MAX)
         sti_monitor_set(&pool->monitor, &entry->timer, STI_TIMER_OVERDUE, time);
 }

@@ -335,15 +335,9 @@ static unsigned quota_of(const struct sti_cgroup *group)
     char text[64];
     long long quota = 0;
     long long period = 0;
-    if (group->unified) {
-        /* "max 100000" where there is none. */
-        if (!sti_cgroup_read(group, "cpu.max", text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2)
-            return 0;
-    } else if (!sti_cgroup_read(group, "cpu.cfs_quota_us", text, sizeof text) || sscanf(text, "%lld", &quota) != 1 ||
-               !sti_cgroup_read(group, "cpu.cfs_period_us", text, sizeof text) || sscanf(text, "%lld", &period) != 1) {
-        return 0;
-    }
-    if (quota <= 0 || period <= 0)
+    /* "max 100000" where there is none. */
+    if (!sti_cgroup_read(group, "cpu.max", text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2 ||
+        quota <= 0 || period <= 0)
         return 0;
     long long count = quota / period + (quota % period != 0);
     return count < (1 << 20) ? (unsigned)count : 1 << 20;
@@ -353,7 +347,7 @@ static unsigned least_quota(const char *root)
 {
     struct sti_cgroup group;
     unsigned min = 0;
-    if (!sti_cgroup_find(&group, root, "cpu"))
+    if (!sti_cgroup_find(&group, root))
         return 0;
     do {
         unsigned quota = quota_of(&group);

@@ -62,7 +62,7 @@ void sti_seen_take_down(struct sti_seen *seen, const stint_pool *pool, const sti
         .worker = worker != NULL ? worker->index : 0,
         .age_ns = now > task->submitted_ns ? now - task->submitted_ns : 0,
         .run_ns = started != 0 && now > started ? now - started : 0,
-        .limits = options->budget,
+        .limits = sti_task_budget(task),
         .overdue = now > deadline && now - deadline > pool->options.overdue_ns,
     };
     const struct sti_thread *thread = started != 0 ? atomic_load_explicit(&worker->record, memory_order_acquire) : NULL;

@@ -31,17 +31,6 @@ static void add(_Atomic unsigned *number, int amount)
                           memory_order_relaxed);
 }
 
-/* release: who reads that none waits any more may take it that those who took them out are done. */
-static void set_held(struct sti_fair_queue *fair_queue, size_t value)
-{
-    atomic_store_explicit(&fair_queue->held, value, memory_order_release);
-}
-
-static size_t get_held(struct sti_fair_queue *fair_queue)
-{
-    return atomic_load_explicit(&fair_queue->held, memory_order_relaxed);
-}
-
 static struct sti_fair_entry_ring *ring_of(struct sti_fair_queue *fair_queue, const struct sti_fair_entry *fair_entry)
 {
     return &fair_queue->rings[fair_entry->key.kind];
@@ -90,14 +79,14 @@ void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair
     if (fair_entry->since == 0)
         fair_entry->since = sti_clock_now();
     sti_fair_entry_enter_refused(fair_queue, fair_entry, full);
-    set_held(fair_queue, get_held(fair_queue) + fair_entry->count);
+    sti_fair_number_set(&fair_queue->held, sti_fair_number_get(&fair_queue->held) + fair_entry->count);
 }
 
 void sti_fair_entry_end_holding_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
     sti_account_await_no_more(fair_entry->refused->key.account);
     sti_fair_entry_leave_refused(fair_queue, fair_entry);
-    set_held(fair_queue, get_held(fair_queue) - fair_entry->count);
+    sti_fair_number_set(&fair_queue->held, sti_fair_number_get(&fair_queue->held) - fair_entry->count);
 }
 
 void sti_fair_entry_put_back(struct sti_fair_entry_ring *ring, struct sti_turn *turns)

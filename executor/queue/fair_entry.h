@@ -47,6 +47,19 @@ static inline struct sti_fair_entry *sti_fair_entry_of(struct sti_turn *turn)
     return (struct sti_fair_entry *)((char *)turn - offsetof(struct sti_fair_entry, turn));
 }
 
+/* The numbers of the room that anybody may read: those of waiting tasks, and of tasks held back.
+ *
+ * release: who reads that none waits any more may take it that those who took them out are done. */
+static inline void sti_fair_number_set(atomic_size_t *number, size_t value)
+{
+    atomic_store_explicit(number, value, memory_order_release);
+}
+
+static inline size_t sti_fair_number_get(atomic_size_t *number)
+{
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
 /* The table (fair_entry.c). The entry of an account in a priority, if it is known; made when it is not. NULL: no
  * memory. */
 struct sti_fair_entry *sti_fair_entry_find(struct sti_fair_queue *fair_queue, const stint_account *account,

@@ -19,17 +19,6 @@
 
 #define FIRST_COST UINT64_C(100000) /* nanoseconds: what a task is taken to cost before any has ended */
 
-/* release: who reads that none waits any more may take it that those who took them out are done. */
-static void set(atomic_size_t *number, size_t value)
-{
-    atomic_store_explicit(number, value, memory_order_release);
-}
-
-static size_t get(atomic_size_t *number)
-{
-    return atomic_load_explicit(number, memory_order_relaxed);
-}
-
 /* What is to be done when the lock is given up, as it may concern others in this room. */
 struct afterwards {
     /* Retained; NULL: nothing. It and those above it, up to end, have slots that nobody waits with. */
@@ -58,7 +47,7 @@ static void do_afterwards(const struct afterwards *afterwards)
 
 static int put(struct sti_fair_queue *fair_queue, sti_task *task)
 {
-    size_t waiting = get(&fair_queue->waiting);
+    size_t waiting = sti_fair_number_get(&fair_queue->waiting);
     if (fair_queue->closed)
         return ESHUTDOWN;
     if (waiting == fair_queue->capacity)
@@ -79,9 +68,9 @@ static int put(struct sti_fair_queue *fair_queue, sti_task *task)
     task->fair_entry = fair_entry;
     TAILQ_INSERT_TAIL(&fair_entry->tasks, task, fair_link);
     fair_entry->count++;
-    set(&fair_queue->waiting, waiting + 1);
+    sti_fair_number_set(&fair_queue->waiting, waiting + 1);
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
-        set(&fair_queue->held, get(&fair_queue->held) + 1);
+        sti_fair_number_set(&fair_queue->held, sti_fair_number_get(&fair_queue->held) + 1);
     sti_task_offer(task); /* from now on it can be claimed; who does takes it out under the lock */
     return 0;
 }
@@ -123,13 +112,13 @@ static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct a
     struct sti_fair_entry *fair_entry = task->fair_entry;
     TAILQ_REMOVE(&fair_entry->tasks, task, fair_link);
     if (fair_entry->state == STI_FAIR_ENTRY_HELD)
-        set(&fair_queue->held, get(&fair_queue->held) - 1);
+        sti_fair_number_set(&fair_queue->held, sti_fair_number_get(&fair_queue->held) - 1);
     if (sti_account_end_waiting(task->options.account))
         afterwards->waiting_slot = true;
     if (--fair_entry->count == 0)
         end_waiting(fair_queue, fair_entry, afterwards);
-    size_t waiting = get(&fair_queue->waiting) - 1;
-    set(&fair_queue->waiting, waiting);
+    size_t waiting = sti_fair_number_get(&fair_queue->waiting) - 1;
+    sti_fair_number_set(&fair_queue->waiting, waiting);
     if (waiting == 0 && fair_queue->closed)
         sti_park_notify_all(fair_queue->pool);
 }

@@ -15,12 +15,12 @@
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
-#include "alloc/interrupt/override_lock.h"
 #include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/report/report.h"
+#include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
@@ -38,16 +38,13 @@ __attribute__((constructor(101))) static void start(void)
     sti_heap_start();
     sti_allocate_start();
 
-#if STI_OVERRIDES
-    sti_override_lock_start();
-#endif
-
     sti_assumptions_start(); /* of libc's insides, before anything is built on them */
 
     /* Modules: what is loaded, and whose functions the program calls. */
     sti_caller_start();
     sti_lasting_start();
     sti_verdict_ask_environment();
+    sti_checked_start();
 #if STI_OVERRIDES
     sti_override_mapping_start();
 #endif

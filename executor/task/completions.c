@@ -60,11 +60,6 @@ static void take_arrived(stint_completions *queue)
     }
 }
 
-static void free_entry(struct entry *entry)
-{
-    sti_process_free(entry);
-}
-
 static struct entry *take_first(stint_completions *queue)
 {
     struct entry *first = queue->first;
@@ -78,7 +73,7 @@ static void forget_all(stint_completions *queue)
     struct entry *entry;
     do {
         while ((entry = take_first(queue)) != NULL)
-            free_entry(entry);
+            sti_process_free(entry);
         take_arrived(queue);
     } while (queue->first != NULL);
 }
@@ -173,7 +168,7 @@ void sti_completions_expect_no_more(sti_task *task)
     struct entry *entry = (struct entry *)task->first_continuation;
     stint_completions *queue = entry->queue;
     sti_continuation_remove(&entry->continuation);
-    free_entry(entry);
+    sti_process_free(entry);
     release(queue);
 }
 
@@ -234,7 +229,7 @@ int stint_completions_read(stint_completions *queue, stint_completion *array, si
     sti_plain_mutex_lock(&queue->lock);
     while (*count < max && (entry = next_entry(queue, &is_silent)) != NULL) {
         array[(*count)++] = entry->completion;
-        free_entry(entry);
+        sti_process_free(entry);
     }
     if (queue->first != NULL)
         ring(queue);

@@ -14,6 +14,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
+#include "alloc/interrupt/watch.h"
 #include "alloc/report/report.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
@@ -141,6 +142,7 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
         .stop = stop,
         .tally = tally,
         .report = &task->report,
+        .limits = &task->limits,
         .submitted_ns = task->submitted_ns,
         .entered = task->entered,
         .detached = true,
@@ -238,6 +240,45 @@ void stint_future_cancel(stint_future *future)
         sti_task_end_unstarted(future, STINT_REASON_TOKEN);
     else if (!sti_delayed_end(future, STINT_REASON_TOKEN))
         stint_token_set(&future->token);
+}
+
+int stint_future_set_budget(stint_future *future, const stint_budget *budget)
+{
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    if (future == NULL || budget == NULL || sti_task_is_compound(future))
+        return EINVAL;
+    return sti_task_is_resolved(future) ? EALREADY : sti_limits_change(&future->limits, budget);
+}
+
+/* As its last sample point left it, and the next one is asked for, for whoever asks again. */
+static stint_usage usage_so_far(sti_task *task)
+{
+    struct sti_limits *limits = &task->limits;
+    uint64_t now = sti_clock_now();
+    uint64_t start = atomic_load_explicit(&limits->start, memory_order_relaxed);
+    uint64_t begun = start != 0 ? start : now;
+    bool untimed = (task->options.flags & STINT_UNTIMED) != 0;
+    sti_thread_request_samples();
+    atomic_fetch_add_explicit(&limits->asked, 1, memory_order_relaxed);
+    sti_watch_wake();
+    return (stint_usage){
+        .allocated = atomic_load_explicit(&limits->allocated, memory_order_relaxed),
+        .peak = atomic_load_explicit(&limits->peak, memory_order_relaxed),
+        .cpu_ns = atomic_load_explicit(&limits->cpu_used, memory_order_relaxed),
+        .wall_ns = now > begun && !untimed ? now - begun : 0,
+        .queued_ns = begun > task->submitted_ns && !untimed ? begun - task->submitted_ns : 0,
+    };
+}
+
+int stint_future_usage(stint_future *future, stint_usage *usage)
+{
+    if (sti_process_is_partial())
+        return ENOTSUP;
+    if (future == NULL || usage == NULL || (sti_task_is_compound(future) && !sti_task_is_resolved(future)))
+        return EINVAL;
+    *usage = sti_task_is_resolved(future) ? future->outcome.usage : usage_so_far(future);
+    return 0;
 }
 
 int stint_future_report(stint_future *future, stint_report **report)

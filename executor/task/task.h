@@ -41,6 +41,7 @@
 #include <sys/queue.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/limits.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
@@ -107,7 +108,8 @@ struct stint_future {
         struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
         struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
     };
-    stint_token token; /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    stint_token token;        /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
+    struct sti_limits limits; /* as they are now; stint_future_set_budget changes them */
     stint_outcome outcome;
 };
 
@@ -168,6 +170,12 @@ void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *out
 /* The task, which has not resolved, never starts: count that for its account. By its claimant. */
 void sti_task_count_labelled(const sti_task *task, stint_reason reason);
 
+/* The limits that it has now. */
+static inline stint_budget sti_task_budget(const sti_task *task)
+{
+    return sti_limits_now(&task->limits, &task->options.budget);
+}
+
 static inline bool sti_task_is_queued(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;
@@ -221,6 +229,7 @@ static inline __attribute__((always_inline)) sti_task *sti_task_create(size_t si
     task->submitted_ns = sti_clock_now();
     task->options = options != NULL ? *options : *sti_no_limits();
     task->timer.link = NULL;
+    sti_limits_init(&task->limits);
     task->outcome.payload = NULL;
     sti_token_init(&task->token, task->options.token);
     if (__builtin_expect(task->options.account != NULL, 0))

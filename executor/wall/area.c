@@ -88,6 +88,8 @@ static size_t size_of(uint32_t kind)
         return head + sizeof none->draw;
     case STI_WALL_HELLO:
         return head + sizeof none->hello;
+    case STI_WALL_WARNING:
+        return head + sizeof none->warning;
     case STI_WALL_DONE:
         return head + sizeof none->done;
     default:

@@ -4,7 +4,7 @@
  * share. Any process of a wall, any thread.
  *
  *   control socket   program -> template: SPAWN, with the child's ends. Template -> program: READY, at each start
- *   child's socket   program -> child: TASK, GRANT. Child -> program: HELLO, DRAW, DONE
+ *   child's socket   program -> child: TASK, GRANT. Child -> program: HELLO, DRAW, WARNING, DONE
  *   child's pipe     template -> program, when it has reaped the child: how that ended. The child has it not, so it
  *                    cannot lie about it
  *   area             a sealed memfd: its size cannot change. Header, crash record, report, input, reply
@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stint/wall.h>
 
+#include "alloc/base/limits.h"
 #include "config.h"
 #include "crash.h"
 
@@ -35,6 +36,7 @@ enum sti_wall_task_state { STI_WALL_IDLE, STI_WALL_OFFERED, STI_WALL_PICKED, STI
 
 struct sti_wall_area {
     _Atomic uint32_t state;
+    struct sti_limits limits; /* of bytes: the program changes them, and reads what the child says it has used */
     struct sti_crash_record crash;
 };
 
@@ -65,6 +67,7 @@ enum sti_wall_kind {
     STI_WALL_HELLO,
     STI_WALL_DRAW,
     STI_WALL_DONE,
+    STI_WALL_WARNING,
 };
 
 #define STI_WALL_ENTRY_SIZE 64
@@ -83,6 +86,7 @@ struct sti_wall_task {
     bool measures_cpu; /* its processor time is wanted */
     bool wipe;
     bool discard;
+    unsigned warn;
     bool has_account;
     unsigned fd_count;
     uint64_t granted[2]; /* of the account, before the first DRAW */
@@ -117,6 +121,10 @@ struct sti_wall_message {
         struct {
             int pid;
         } hello;
+        struct {
+            stint_reason reason;
+            uint64_t used;
+        } warning; /* of bytes */
         struct sti_wall_done done;
     };
 };

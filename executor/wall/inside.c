@@ -23,7 +23,9 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
 #include "alloc/charge/meter.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/report/report.h"
+#include "alloc/scope/run.h"
 #include "crash.h"
 #include "sandbox.h"
 
@@ -129,6 +131,13 @@ static bool ask_for_more(unsigned number, uint64_t amount)
     return message.draw.amount != 0;
 }
 
+static void hand_on_warning(const stint_warning *warning)
+{
+    const struct sti_wall_message message = { .kind = STI_WALL_WARNING,
+                                              .warning = { .reason = warning->reason, .used = warning->used } };
+    sti_wall_send(own.socket, &message, NULL, 0, false); /* where the program does not read it is lost */
+}
+
 static stint_account *open_account(const struct sti_wall_task *task)
 {
     static stint_account *account;
@@ -202,12 +211,13 @@ static int run_in_scope(const struct sti_wall_task *task, struct call *call, sti
         .sample_rate = task->sample_rate,
         .flags = STINT_ALLOW_UNMETERED, /* the program has looked */
         .discard = task->discard,
+        .warn = task->warn,
     };
     if (task->has_account && options.account == NULL)
         return ENOMEM;
-    if (task->report != STINT_REPORT_NONE)
-        return stint_run_reported(call_function, call, &options, outcome, report);
-    return stint_run(call_function, call, &options, outcome);
+    struct sti_limits *limits = own.area != NULL ? &own.area->limits : NULL; /* the template has no area */
+    return sti_run_taken(call_function, call, &options, outcome, task->report != STINT_REPORT_NONE ? report : NULL,
+                         limits);
 }
 
 static void run_task(const struct sti_wall_task *task, stint_reply *reply)
@@ -377,6 +387,7 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
     own.area = sti_wall_area_map(area, &own.layout);
     if (own.area == NULL)
         _exit(1);
+    sti_warning_divert(hand_on_warning);
     say_hello();
     begin(groups, group_count);
     sti_wall_close_others(config, socket, socket + 1);

@@ -26,6 +26,7 @@
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
+#include "alloc/interrupt/warning.h"
 #include "alloc/report/report.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
@@ -75,6 +76,10 @@ struct sti_walled {
     struct sti_scope *scope;
     uint64_t drawn[2]; /* of the account, as STI_WALL_ALLOCATED and so on number it */
     uint64_t clock_begin;
+    bool has_clock;     /* and that is set */
+    unsigned warned;    /* of its limits of bytes: a bit each */
+    uint64_t cpu_mark;  /* where its warning of processor time is due; UINT64_MAX: nowhere */
+    uint64_t passed_on; /* the version of its limits that the child has been told of */
     bool answered;
     struct sti_wall_done done;
     void *reply;
@@ -114,6 +119,7 @@ static stint_report_level report_level(const struct sti_walled *walled)
 static void write_task(const struct sti_walled *walled, struct sti_wall_message *message)
 {
     const stint_options *options = &walled->task.options;
+    const stint_budget budget = sti_task_budget(&walled->task);
     memset(message, 0, sizeof *message);
     message->kind = STI_WALL_TASK;
     struct sti_wall_task *task = &message->task;
@@ -121,8 +127,8 @@ static void write_task(const struct sti_walled *walled, struct sti_wall_message 
     copy_text(task->entry, sizeof task->entry, walled->entry);
     copy_text(task->name, sizeof task->name, options->name);
     task->input_size = walled->input_size;
-    task->allocation = options->budget.allocation;
-    task->memory = options->budget.memory;
+    task->allocation = budget.allocation;
+    task->memory = budget.memory;
     task->grace = options->grace;
     task->on_interrupt = options->on_interrupt;
     task->report = report_level(walled);
@@ -130,6 +136,7 @@ static void write_task(const struct sti_walled *walled, struct sti_wall_message 
     task->measures_cpu = options->budget.cpu_ns != 0;
     task->wipe = options->wipe;
     task->discard = options->discard;
+    task->warn = options->warn;
     task->has_account = options->account != NULL;
     task->fd_count = walled->fd_count;
     memcpy(task->granted, walled->drawn, sizeof task->granted);
@@ -167,6 +174,12 @@ static int answer_draw(struct sti_walled *walled, const struct sti_wall_message 
     return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
 }
 
+/* That it has, or may have had when the child found it passed. */
+static bool may_pass(const struct sti_walled *walled, size_t limit)
+{
+    return limit != 0 || sti_limits_version(&walled->task.limits) != 0;
+}
+
 /* What a child may end with by itself; all else is the program's to find. */
 static bool is_childs_reason(const struct sti_walled *walled, const struct sti_wall_done *done)
 {
@@ -177,9 +190,9 @@ static bool is_childs_reason(const struct sti_walled *walled, const struct sti_w
     case STINT_REASON_EXCEPTION:
         return done->error != 0;
     case STINT_REASON_ALLOCATION_LIMIT:
-        return walled->task.options.budget.allocation != 0;
+        return may_pass(walled, walled->task.options.budget.allocation);
     case STINT_REASON_MEMORY_LIMIT:
-        return walled->task.options.budget.memory != 0;
+        return may_pass(walled, walled->task.options.budget.memory);
     case STINT_REASON_ACCOUNT:
         return walled->task.options.account != NULL;
     case STINT_REASON_GLOBAL_MEMORY_LIMIT:
@@ -268,10 +281,26 @@ enum end {
     REFUSED,     /* by the system, with errno: there can be no child now */
 };
 
+static void warn(const struct sti_walled *walled, stint_reason reason, uint64_t used, uint64_t limit)
+{
+    const stint_warning warning = { .reason = reason, .name = walled->task.options.name, .used = used, .limit = limit };
+    sti_warning_post(&warning);
+}
+
+static bool is_cpu_limit(uint64_t limit)
+{
+    return limit != 0 && limit != UINT64_MAX;
+}
+
 static bool has_cpu_limit(const struct sti_walled *walled)
 {
-    uint64_t limit = walled->task.options.budget.cpu_ns;
-    return limit != 0 && limit != UINT64_MAX;
+    return is_cpu_limit(sti_task_budget(&walled->task).cpu_ns);
+}
+
+static void begin_clock(struct sti_walled *walled, uint64_t now)
+{
+    walled->clock_begin = now;
+    walled->has_clock = true;
 }
 
 /* What the child's process has used for the task; 0: not known yet. */
@@ -285,12 +314,18 @@ static uint64_t cpu_used(const struct sti_walled *walled)
  * there is no limit. 0: it is used up. */
 static uint64_t until_cpu_look(struct sti_walled *walled)
 {
-    uint64_t limit = walled->task.options.budget.cpu_ns;
-    if (!has_cpu_limit(walled))
+    uint64_t limit = sti_task_budget(&walled->task).cpu_ns;
+    if (!is_cpu_limit(limit))
         return UINT64_MAX;
     walled->done.usage.cpu_ns = cpu_used(walled);
+    atomic_store_explicit(&walled->task.limits.cpu_used, walled->done.usage.cpu_ns, memory_order_relaxed);
     if (walled->done.usage.cpu_ns >= limit)
         return 0;
+    if (walled->done.usage.cpu_ns > walled->cpu_mark) {
+        walled->cpu_mark = UINT64_MAX;
+        warn(walled, STINT_REASON_CPU, walled->done.usage.cpu_ns, limit);
+    }
+    limit = walled->cpu_mark < limit ? walled->cpu_mark : limit;
     return (limit - walled->done.usage.cpu_ns) / (walled->wall->config.processes + UINT64_C(1)) + CPU_LOOK_NS;
 }
 
@@ -336,6 +371,21 @@ static enum end end_of_silent(const struct sti_walled *walled)
     return sti_wall_child_has_ended(walled->driver->child) ? end_of_dead(walled) : LIED;
 }
 
+/* One of each limit, and of each change of the limits. */
+static bool take_warning(struct sti_walled *walled, const struct sti_wall_message *message)
+{
+    const stint_budget budget = sti_task_budget(&walled->task);
+    bool is_memory = message->warning.reason == STINT_REASON_MEMORY_LIMIT;
+    unsigned bit = is_memory ? 2 : 1;
+    if ((!is_memory && message->warning.reason != STINT_REASON_ALLOCATION_LIMIT) || walled->task.options.warn == 0 ||
+        message->warning.used > POSSIBLE)
+        return false;
+    if ((walled->warned & bit) == 0)
+        warn(walled, message->warning.reason, message->warning.used, is_memory ? budget.memory : budget.allocation);
+    walled->warned |= bit;
+    return true;
+}
+
 /* 0: this is its end. EINTR: there may be more to hear. EAGAIN: there is not. */
 static int listen_to_child(struct sti_walled *walled, enum end *end)
 {
@@ -349,6 +399,8 @@ static int listen_to_child(struct sti_walled *walled, enum end *end)
         *end = error == 0 ? ANSWERED : error == ENOMEM ? NO_ROOM : LIED;
     } else if (error == 0 && message.kind == STI_WALL_DRAW) {
         return answer_draw(walled, &message) == 0 ? EINTR : (*end = LIED, 0);
+    } else if (error == 0 && message.kind == STI_WALL_WARNING) {
+        return take_warning(walled, &message) ? EINTR : (*end = LIED, 0);
     } else if (error == EAGAIN) {
         return EAGAIN;
     } else {
@@ -374,6 +426,37 @@ static bool is_interrupted(struct sti_walled *walled)
     return sti_waking_is_due();
 }
 
+static void begin_warnings(struct sti_walled *walled)
+{
+    unsigned percent = walled->task.options.warn;
+    walled->warned = 0;
+    walled->cpu_mark = percent != 0 ? sti_warning_part(sti_task_budget(&walled->task).cpu_ns, percent) : UINT64_MAX;
+}
+
+static void copy_usage(_Atomic uint64_t *ours, const _Atomic uint64_t *childs)
+{
+    uint64_t used = atomic_load_explicit(childs, memory_order_relaxed);
+    atomic_store_explicit(ours, used < POSSIBLE ? used : POSSIBLE, memory_order_relaxed);
+}
+
+/* New limits of bytes to the child, which takes them at its next sample point; and what it has used to whoever asks. */
+static void pass_on(struct sti_walled *walled)
+{
+    struct sti_limits *limits = &walled->task.limits;
+    struct sti_limits *childs = &walled->driver->child->area->limits;
+    uint64_t version = sti_limits_version(limits);
+    if (version != walled->passed_on) {
+        const stint_budget budget = sti_limits_read(limits);
+        begin_warnings(walled);
+        sti_limits_store(childs, &(const stint_budget){ .allocation = budget.allocation, .memory = budget.memory });
+        if (is_cpu_limit(budget.cpu_ns) && !walled->has_clock)
+            begin_clock(walled, sti_wall_child_clock(walled->driver->child));
+        walled->passed_on = version;
+    }
+    copy_usage(&limits->allocated, &childs->allocated);
+    copy_usage(&limits->peak, &childs->peak);
+}
+
 /* An answer counts, whatever has come meanwhile: the scope looks once more at its end. Who has been woken for an
  * interrupt is woken once, so if it is not due yet it looks again soon. Where the task takes long, others get new spare
  * children meanwhile. */
@@ -382,6 +465,7 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
     enum end end;
     bool is_refilled = walled->wall->spare_wanted == 0;
     for (;;) {
+        pass_on(walled);
         uint64_t ns = until_cpu_look(walled);
         if (ns == 0) {
             sti_interrupt_trip(walled->scope, STINT_REASON_CPU);
@@ -409,6 +493,11 @@ static void ring(void *driver)
     syscall(SYS_write, ((const struct sti_wall_driver *)driver)->ring, &one, sizeof one);
 }
 
+static void ring_for_limits(void *walled)
+{
+    ring(((const struct sti_walled *)walled)->driver);
+}
+
 /* --- Driving: in the task's scope, on the driver. --- */
 
 static int offer(struct sti_walled *walled)
@@ -417,7 +506,12 @@ static int offer(struct sti_walled *walled)
     struct sti_wall_message message;
     if (walled->input_size != 0)
         memcpy(input_of(child), walled->input, walled->input_size);
-    walled->clock_begin = has_cpu_limit(walled) && child->tasks != 0 ? sti_wall_child_clock(child) : 0;
+    sti_limits_init(&child->area->limits);
+    walled->passed_on = 0;
+    begin_warnings(walled);
+    walled->has_clock = false;
+    if (has_cpu_limit(walled))
+        begin_clock(walled, child->tasks != 0 ? sti_wall_child_clock(child) : 0);
     write_task(walled, &message);
     return sti_wall_child_offer(child, &message, walled->fds);
 }
@@ -741,6 +835,7 @@ static int run_in_scope(struct sti_walled *walled)
         .name = given->name,
         .context = given->context,
         .flags = given->flags & ~STI_OPTIONS_HOOKED,
+        .warn = given->warn,
     };
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     const struct sti_scope_request request = {
@@ -750,6 +845,7 @@ static int run_in_scope(struct sti_walled *walled)
         .token = &walled->task.token,
         .stop = &home->stop,
         .tally = &unread,
+        .limits = &walled->task.limits,
         .submitted_ns = walled->task.submitted_ns,
         .detached = true,
     };
@@ -825,6 +921,7 @@ static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, co
     struct sti_walled *walled = walled_of(*task);
     memset((char *)walled + sizeof walled->task, 0, sizeof *walled - sizeof walled->task);
     walled->wall = wall;
+    walled->task.limits.changed = ring_for_limits;
     walled->fn = call->fn;
     copy_text(walled->entry, sizeof walled->entry, call->entry);
     walled->input = call->input;

@@ -42,6 +42,10 @@ typedef struct stint_account_limits {
     /* Tasks of this account and of those below it that may wait in pools' queues at once. One more is refused with
      * EDQUOT; stint_submit_wait waits until one of them has begun or is gone. */
     size_t waiting;
+
+    /* Tell the program once when more than this percentage of allocation or of memory is in use, 1 to 100
+     * (stint_warnings_set); 0: do not. Once again after stint_account_set_limits. */
+    unsigned warn;
 } stint_account_limits;
 
 #define STINT_ACCOUNT_LIMITS_INIT STINT_SIZED_INIT_(stint_account_limits) /* none */
@@ -61,8 +65,8 @@ typedef struct stint_account_usage {
 /* Make an account below parent (NULL: none) with these limits (NULL: none; copied). The caller owns one reference; the
  * account keeps its parent alive.
  *
- * 0; EINVAL: account is NULL, the weight above 10000, or limits without their size; E2BIG: they set one that this
- * library is too old to know; ENOMEM. Any thread. */
+ * 0; EINVAL: account is NULL, the weight above 10000, warn above 100, or limits without their size; E2BIG: they set one
+ * that this library is too old to know; ENOMEM. Any thread. */
 STINT_API int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account);
 
 /* Replace all limits of an account; its name stays (limits->name is not read). They apply from now on. What is in use

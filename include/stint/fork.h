@@ -54,7 +54,7 @@ static inline int stint_fork(stint_subtask *subtask, stint_fn *fn, void *arg);
  * A join of a fork that another worker runs is a sample point. A task, subtask or scope must join all it has forked
  * before it returns: otherwise the rest is settled as at an interrupt, and the task has failed (STINT_REASON_FAILED,
  * EINVAL), in a pool or outside. Outside of all scopes a fork that is not joined is never run, and no error tells of
- * it. */
+ * it; nor of one that only its own thread could run, if the scope's code has left frames by longjmp since. */
 static inline int stint_join(stint_subtask *subtask, void **value);
 
 /* Drop a fork that has not been joined: if no worker has taken it, it is not run; otherwise wait for its end. What it

@@ -123,6 +123,31 @@ STINT_API int stint_when_any_index(const stint_future *any, size_t *index);
  * thread, also in callbacks. */
 STINT_API void stint_future_cancel(stint_future *future);
 
+/* Change the limits of a task that is queued, delayed or running, a walled one too, to those in *budget, as if it had
+ * been submitted with them: all five, so 0 takes a limit away. wall_ns counts from the submission, as ever. What the
+ * task has used stays used: one that has used more than a lower limit allows is stopped at its next sample point, for
+ * which it is asked at once. A task of several threads goes by the new limits on each of them at the next sample point
+ * of that. The idea is that of GHC's setAllocationCounterFor, for each limit.
+ *
+ * What is different from a submission with these limits: cpu_ns of a task that had none counts from the change, and
+ * stays out of its usage. run_ns of a STINT_UNTIMED task that had no limit of time counts from its submission. A queued
+ * task of which wall_ns is lowered, or had none, expires when a worker comes to it. A preemptible task that never
+ * reaches code in which it may be left goes by a first cpu_ns only when it does.
+ *
+ * 0: the task goes by them from its next sample point on; one that is passing a limit or ending at this moment may end
+ * as it would have. EALREADY: it has been stopped already, for whatever reason, or has resolved. EINVAL: an argument is
+ * NULL, or it is a compound future or a series (delayed.h). Any thread, in tasks too, also for the task that calls. */
+STINT_API int stint_future_set_budget(stint_future *future, const stint_budget *budget);
+
+/* What the task has used so far, into *usage: allocated, peak and cpu_ns (where it is limited) as they were at its last
+ * sample point, of which this asks for one more; wall_ns and queued_ns as they are now; the rest is 0. So who asks from
+ * time to time is at most as far behind as the last time, but with a task that makes no sample points. Of a walled task
+ * cpu_ns is 0 unless it is limited, and all three are as they were when somebody asked last. When the future has
+ * resolved it is the outcome's usage.
+ *
+ * 0; EINVAL: an argument is NULL, or it is a compound future that has not resolved. Any thread, in tasks too. */
+STINT_API int stint_future_usage(stint_future *future, stint_usage *usage);
+
 /* Take another reference; returns future. The owner of a reference may make any call with it until it gives it back.
  * What the outcome's payload points to lives until the last reference has been given back. The value still has one
  * owner, to be agreed among them. NULL is passed through. Any thread that has a reference, also in callbacks. */

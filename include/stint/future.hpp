@@ -73,6 +73,20 @@ template <class T = void> class [[nodiscard]] Future
     {
         stint_future_cancel(future_);
     }
+    /* stint_future_set_budget. False: it has been stopped, or has ended. Throws std::system_error without a task. */
+    bool set_budget(const stint_budget &budget) const
+    {
+        int error = stint_future_set_budget(future_, &budget);
+        detail::check(error != EALREADY ? error : 0, "stint_future_set_budget");
+        return error == 0;
+    }
+    /* What it has used so far: stint_future_usage. Throws as set_budget does. */
+    [[nodiscard]] stint_usage usage() const
+    {
+        stint_usage usage;
+        detail::check(stint_future_usage(future_, &usage), "stint_future_usage");
+        return usage;
+    }
     /* Wait until the task has ended. Throws std::system_error with an error of stint_future_wait: EINVAL without a
      * task, EDEADLK in the task itself. */
     void wait() const

@@ -24,17 +24,25 @@ STINT_BEGIN_DECLS
  * the size when descriptors have run out. A program may close it with others: another one is opened. Where none can be
  * had any more, the most memory that the process has ever had counts as what it has.
  *
- * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read. Any thread. */
+ * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read; ENOTSUP: STINT_MEMORY_LIMIT_OF_CGROUP, and
+ * there is no control group of version 2 (the limit is what it was). Any thread. */
 STINT_API int stint_global_set_memory_limit(size_t bytes);
 
 /* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
- * minimum of memory.high and 15/16 of memory.max, or in version 1 of 15/16 of memory.limit_in_bytes, over the group and
- * all groups above it that can be seen below /sys/fs/cgroup; no limit if they set none. Read once, in the call. The
- * memory of other processes in the group does not count: where there are several, give each a number of its own. */
+ * minimum of memory.high and 15/16 of memory.max over the group and all groups above it that can be seen below
+ * /sys/fs/cgroup, where version 2 is; no limit if they set none. Read once, in the call. The memory of other processes
+ * in the group does not count: where there are several, give each a number of its own. */
 #define STINT_MEMORY_LIMIT_OF_CGROUP SIZE_MAX
 
 /* The present limit in bytes; 0: none. Any thread. */
 STINT_API size_t stint_global_memory_limit(void);
+
+/* Tell the program when the process has more than this percentage of its limit in memory, 1 to 100 (stint_warnings_set
+ * in report.h); 0: do not. Once, and once again after it has had an eighth less than that. It is looked at when the
+ * limit is: while tasks allocate.
+ *
+ * 0; EINVAL: more than 100. Any thread. */
+STINT_API int stint_global_set_warning(unsigned percent);
 
 /* A task has been chosen. */
 typedef struct stint_global_event {

@@ -28,7 +28,7 @@ typedef void stint_guard_fn(void *arg);
 
 /* A release action, on the caller's stack frame. Its fields are the library's. */
 typedef struct stint_guard {
-    stint_guard_fn *release_;
+    stint_guard_fn *function_;
     void *arg_;
     struct stint_guard *below_;
     uint64_t order_;

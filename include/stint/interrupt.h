@@ -29,6 +29,7 @@
 #define STINT_INTERRUPT_H
 
 #include <stint/api.h>
+#include <stint/guard.h>
 
 STINT_BEGIN_DECLS
 
@@ -117,11 +118,8 @@ typedef void stint_hook_fn(void *arg);
 /* How a task that runs a loop of another library, or sleeps in a system call, is told to stop. On the caller's stack
  * frame. Its fields are the library's. */
 typedef struct stint_hook {
-    stint_hook_fn *function_;
-    void *arg_;
-    struct stint_hook *below_;
+    stint_guard pushed_;
     bool fired_;
-    uintptr_t check_;
 } stint_hook;
 
 /* Have function(arg) called, once, when an interrupt of the scope becomes due: to set a flag (sqlite3_interrupt), write

@@ -335,6 +335,13 @@ class Options
         return *this;
     }
 
+    /* Tell the program when the task has used more than so many hundredths of a limit: stint_warnings_set. */
+    Options &warn(unsigned percent) noexcept
+    {
+        options_.warn = percent;
+        return *this;
+    }
+
     [[nodiscard]] const stint_options &get() const noexcept
     {
         return options_;

@@ -73,6 +73,37 @@ STINT_API stint_report *stint_report_retain(stint_report *report);
 /* Give one back; the last one frees it. NULL does nothing. Any thread. */
 STINT_API void stint_report_release(stint_report *report);
 
+/* A warning: a task (stint_options.warn), an account (stint_account_limits.warn) or the process
+ * (stint_global_set_warning) has used more of a limit than it wants to without anybody knowing. Nothing is stopped: the
+ * idea is that of GHC's DontKillOnAllocationLimit, and of an allocator's soft limit.
+ *
+ * Where a limit is looked at, there its warning is found: for bytes at a sample point, which is due at the mark as it
+ * is at the limit; for time at the next sample point after the mark, and without one where the task is preemptible, has
+ * a hook or sleeps in the library's waits. So a task that loops or sleeps elsewhere is warned of late or never. Of a
+ * task on several threads what is known when its own thread looks counts. Walled tasks have the warnings of all of
+ * these limits: allocation and memory are found by the child, wall_ns, run_ns and cpu_ns by the program. Each is told
+ * once for a task, and once again after its budget has been changed (stint_future_set_budget). */
+typedef struct stint_warning {
+    stint_reason reason; /* what it will be stopped for: ALLOCATION_LIMIT, MEMORY_LIMIT, DEADLINE, CPU; of an account
+                          * ACCOUNT; of the process GLOBAL_MEMORY_LIMIT */
+    const char *name;    /* the first 63 characters of the task's or the account's; NULL: it has none, or the process */
+    uint64_t used;       /* bytes; DEADLINE: nanoseconds since its submission; CPU: of processor time */
+    uint64_t limit;      /* in the same unit */
+    bool memory;         /* ACCOUNT: its limit on memory; false: that on allocation */
+} stint_warning;         /* later versions may have more at its end */
+
+/* Is told one warning, which is the library's until it returns. */
+typedef void stint_warning_fn(const stint_warning *warning, void *arg);
+
+/* Have each warning of the process told to warn(warning, arg) from now on, on the thread that the library has for
+ * deadlines and hooks, one after the other; NULL: nobody is told. It must not block, as all of those wait for it; it
+ * may change budgets and limits, cancel and submit. Where sixteen wait to be told, further ones are only counted; all
+ * are counted in stint_warnings_total (metrics.h), and are in the trace of the thread that found them (trace.h). A
+ * child of fork(2) has to set it again. One that is being told now may still be told to what was set before.
+ *
+ * 0; EAGAIN, ENOMEM: that thread could not be started. Any thread, also in warn. */
+STINT_API int stint_warnings_set(stint_warning_fn *warn, void *arg);
+
 STINT_END_DECLS
 
 #endif

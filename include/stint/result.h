@@ -3,7 +3,7 @@
  * Blocks that are a task's result. What a task allocates with malloc lies, once it has grown past some KiB, in pages of
  * its own, and a small block that is left there keeps a page of 64 KiB, and the heap's record, from all other use.
  * What these functions make lies packed with what other tasks on the same thread have left: a hundred thousand results
- * of 32 bytes take 4 MB. One of more than 4 KiB is made as stint_malloc makes it.
+ * of 32 bytes take 4 MB. One of more than 80 KiB is made as stint_malloc makes it.
  *
  * In everything else such a block is like any other of the task: charged to its budget, the task's as long as it runs,
  * rolled back with it if it does not end Ok, and valid after that if it does; one of an inner scope is then the outer

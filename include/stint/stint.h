@@ -39,8 +39,9 @@
  *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
  * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
- * mistake. Each function says from which threads it may be called; none may be called from a signal handler, but for
- * those that say so.
+ * mistake, but for one: with STINT_DEBUG=1 in the environment the process ends where it frees what is no block. Each
+ * function says from which threads it may be called; none may be called from a signal handler, but for those that say
+ * so.
  *
  * fork(2). The child of a process with one thread is a whole process, with its open scopes as they were; a profile and
  * a trace have ended there, and a wall is the parent's. Threads of the library's own count: a pool's workers, and the

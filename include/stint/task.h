@@ -109,7 +109,8 @@ typedef struct stint_options {
 
     /* Also interrupt code that makes no sample points, by a signal (SIGRTMAX - 2) to its thread, where the rules of
      * interrupt.h allow it. Blocking system calls then return EINTR. The task's own data may be left at any
-     * instruction: only for code that shares nothing it writes. */
+     * instruction: only for code that shares nothing it writes. A loop that does nothing but call libc, such as
+     * for (;;) pause();, is found in libc by every signal, and goes on: it needs a stint_checkpoint, or a wall. */
     bool preemptible;
 
     /* A ledger that is charged too (account.h); NULL: none. Retained while the task is unresolved. */
@@ -145,6 +146,10 @@ typedef struct stint_options {
      * up to 1; 0: none. Without such a report it changes nothing. What inner scopes allocate is sampled with it, at
      * this rate. */
     double sample_rate;
+
+    /* Tell the program once when the task has used more than this percentage of a limit of its budget, 1 to 100, and
+     * let it go on (stint_warnings_set); 0: do not. EINVAL: more than 100. */
+    unsigned warn;
 } stint_options;
 
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */
@@ -257,8 +262,9 @@ typedef struct stint_outcome {
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.
- * EINVAL: fn or outcome is NULL, or on_interrupt, priority, report or flags is no known value, or sample_rate
- *   is not from 0 to 1, or the options have no size, as they were made without STINT_OPTIONS_INIT.
+ * EINVAL: fn or outcome is NULL, or on_interrupt, priority, report or flags is no known
+ *   value, or warn is above 100, or sample_rate is not from 0 to 1, or the options have no size, as they were made
+ *   without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
  * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc

@@ -22,7 +22,7 @@ typedef struct stint_task_view {
     uint64_t age_ns;         /* since it was submitted */
     uint64_t run_ns;         /* since its function began; 0: it has not, or another task runs on top of it */
     size_t memory;           /* bytes that it holds, as they were last measured (like usage.peak); 0 as run_ns is */
-    stint_budget limits;     /* as it was submitted with */
+    stint_budget limits;     /* as they are now (stint_future_set_budget) */
     bool overdue;            /* its deadline passed more than stint_pool_options.overdue_ns ago */
     stint_deferral deferral; /* running: what its interrupt had to wait for when it was last tried; NONE: nothing yet */
 } stint_task_view;

@@ -166,7 +166,7 @@ static bool may_make_pools(void)
 
 static bool knows_what_is_given_up(void)
 {
-    struct sti_heap heap = { .backend = sti_process_begin_heap(NULL, false) };
+    struct sti_heap heap = { .backend = sti_process_begin_heap(NULL) };
     return sti_heap_adopt(&heap);
 }
 

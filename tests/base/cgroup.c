@@ -20,8 +20,7 @@ TEST_IN_ROOT(a_group_of_version_2_is_found_and_read)
     put("/sys/fs/cgroup/system.slice/web.service/cpu.max", "150000 100000\n");
     struct sti_cgroup group;
     char text[32];
-    assert_true(sti_cgroup_find(&group, root, "cpu"));
-    assert_true(group.unified);
+    assert_true(sti_cgroup_find(&group, root));
     assert_directory(&group, "/sys/fs/cgroup/system.slice/web.service");
     assert_true(sti_cgroup_read(&group, "cpu.max", text, sizeof text));
     assert_string_equal(text, "150000 100000\n");
@@ -36,7 +35,7 @@ TEST_IN_ROOT(the_groups_above_can_be_looked_at_up_to_the_mount)
     put(VERSION_2, "");
     put("/sys/fs/cgroup/a/b/memory.max", "max\n");
     struct sti_cgroup group;
-    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_true(sti_cgroup_find(&group, root));
     assert_directory(&group, "/sys/fs/cgroup/a/b");
     assert_true(sti_cgroup_ascend(&group));
     assert_directory(&group, "/sys/fs/cgroup/a");
@@ -65,37 +64,31 @@ TEST_IN_ROOT(the_least_limit_of_the_group_and_of_those_above_holds)
     assert_int_equal(sti_cgroup_memory_limit(root), 1);
 }
 
-TEST_IN_ROOT(version_1_holds_where_the_controller_is_there)
+TEST_IN_ROOT(beside_a_hierarchy_of_version_1_there_is_none)
 {
-    put("/proc/self/cgroup", "12:cpuset:/\n4:cpu,memory:/user.slice\n0::/unified\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/proc/self/cgroup", "4:cpu,memory:/user.slice\n0::/unified\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "16777216\n");
+    put("/sys/fs/cgroup/unified/unified/memory.max", "16777216\n");
     struct sti_cgroup group;
-    assert_true(sti_cgroup_find(&group, root, "memory"));
-    assert_false(group.unified);
-    assert_directory(&group, "/sys/fs/cgroup/memory");
+    assert_false(sti_cgroup_find(&group, root));
     assert_int_equal(sti_cgroup_memory_limit(root), 0);
-    put("/sys/fs/cgroup/memory/user.slice/memory.limit_in_bytes", "16777216\n");
-    assert_int_equal(sti_cgroup_memory_limit(root), 15 * MIB);
-    put("/sys/fs/cgroup/unified/unified/io.max", "");
-    assert_true(sti_cgroup_find(&group, root, "io"));
-    assert_true(group.unified);
-    assert_directory(&group, "/sys/fs/cgroup/unified/unified");
 }
 
 TEST_IN_ROOT(a_container_that_sees_its_own_group_alone)
 {
     /* Paths from outside, the group itself mounted; and paths that lead out of it. */
-    put("/proc/self/cgroup", "3:memory:/docker/0123\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "16777216\n");
+    put("/proc/self/cgroup", "0::/docker/0123\n");
+    put(VERSION_2, "");
+    put("/sys/fs/cgroup/memory.max", "16777216\n");
     struct sti_cgroup group;
-    assert_true(sti_cgroup_find(&group, root, "memory"));
-    assert_directory(&group, "/sys/fs/cgroup/memory");
+    assert_true(sti_cgroup_find(&group, root));
+    assert_directory(&group, "/sys/fs/cgroup");
     assert_false(sti_cgroup_ascend(&group));
     assert_int_equal(sti_cgroup_memory_limit(root), 15 * MIB);
     put("/proc/self/cgroup", "0::/../elsewhere\n");
     put(VERSION_2, "");
     put("/sys/fs/elsewhere/memory.max", "1\n");
-    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_true(sti_cgroup_find(&group, root));
     assert_directory(&group, "/sys/fs/cgroup");
 }
 
@@ -105,18 +98,18 @@ TEST_IN_ROOT(lines_that_are_broken_are_passed_over)
     put(VERSION_2, "");
     put("/sys/fs/cgroup/a/memory.max", "max\n");
     struct sti_cgroup group;
-    assert_true(sti_cgroup_find(&group, root, "memory"));
+    assert_true(sti_cgroup_find(&group, root));
     assert_directory(&group, "/sys/fs/cgroup/a");
 }
 
 TEST_IN_ROOT(no_group_is_no_limit)
 {
     struct sti_cgroup group;
-    assert_false(sti_cgroup_find(&group, root, "memory"));
+    assert_false(sti_cgroup_find(&group, root));
     put("/proc/self/cgroup", "0::/a\n");
-    assert_false(sti_cgroup_find(&group, root, "memory"));
+    assert_false(sti_cgroup_find(&group, root));
     put("/proc/self/cgroup", "4:memory:/a\n");
-    assert_false(sti_cgroup_find(&group, root, "memory"));
+    assert_false(sti_cgroup_find(&group, root));
     errno = 0;
     assert_int_equal(sti_cgroup_memory_limit(root), 0);
     assert_int_equal(errno, 0);
@@ -124,11 +117,12 @@ TEST_IN_ROOT(no_group_is_no_limit)
 
 TEST(the_limit_on_the_process_can_be_the_group_s)
 {
-    size_t limit = sti_cgroup_memory_limit("");
-    assert_int_equal(stint_global_set_memory_limit(STINT_MEMORY_LIMIT_OF_CGROUP), 0);
-    assert_int_equal(stint_global_memory_limit(), limit);
+    struct sti_cgroup group;
+    bool is_there = sti_cgroup_find(&group, "");
     assert_int_equal(stint_global_set_memory_limit(GIB), 0);
     assert_int_equal(stint_global_memory_limit(), GIB);
+    assert_int_equal(stint_global_set_memory_limit(STINT_MEMORY_LIMIT_OF_CGROUP), is_there ? 0 : ENOTSUP);
+    assert_int_equal(stint_global_memory_limit(), is_there ? sti_cgroup_memory_limit("") : GIB);
     assert_int_equal(stint_global_set_memory_limit(0), 0);
     assert_int_equal(stint_global_memory_limit(), 0);
 }

@@ -60,7 +60,7 @@ static sti_backend_heap *take(void)
     }
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(heap != NULL ? &used_again : &made, 1);
-    return sti_process_begin_heap(heap, false);
+    return sti_process_begin_heap(heap);
 }
 
 static void leave(sti_backend_heap *const *heaps)

@@ -177,6 +177,39 @@ TEST(so_they_do_outside_of_tasks)
         assert_int_equal(kinds[i](NULL, NULL), 0);
 }
 
+/* --- An interrupt leaves the frame, and a guard of it still joins ------------------------------------------------ */
+
+static long joined;
+
+static void join_it(void *subtask)
+{
+    void *value = NULL;
+    if (stint_join(subtask, &value) == 0)
+        joined = (long)value;
+}
+
+static int fork_and_reach_a_limit(void *arg, void **value)
+{
+    stint_subtask subtask;
+    (void)arg;
+    (void)value;
+    stint_fork(&subtask, twice_there, (void *)21);
+    STINT_GUARD(join_it, &subtask);
+    while (keep(stint_malloc(1000)) != NULL)
+        ;
+    return 0;
+}
+
+TEST(a_guard_of_an_interrupted_task_may_join_what_its_own_thread_runs)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = 1 << 20;
+    joined = 0;
+    stint_outcome outcome = run_task(fork_and_reach_a_limit, NULL, &options);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+    assert_int_equal(joined, 42);
+}
+
 /* --- What was forgotten is noticed all the same ------------------------------------------------------------------- */
 
 static __attribute__((noinline)) void forget_one(void)

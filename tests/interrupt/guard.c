@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Guards: which run, in which order, how often, and what they may do. */
+#include "repeats.h"
 #include "support.h"
 
 #include <setjmp.h>
@@ -317,7 +318,7 @@ TEST(no_descriptor_leaks_in_interrupted_tasks)
     int first = open("/dev/null", O_RDONLY);
     assert_true(first >= 0);
     close(first);
-    for (int round = 0; round < 2000; round++) {
+    for (unsigned round = 0, count = repeats(2000); round < count; round++) {
         int descriptor = -1;
         assert_limit_passed(run_task(open_and_allocate, &descriptor, &options));
         assert_int_equal(descriptor, first);

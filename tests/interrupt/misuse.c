@@ -89,15 +89,34 @@ static __attribute__((noinline)) void use_the_stack(void)
     keep(fill);
 }
 
-static int return_from_a_guard_s_frame(void *arg, void **value)
+static __attribute__((noinline)) void push_a_hook_and_return(void)
 {
-    (void)arg;
-    (void)value;
-    push_and_return();
+    stint_hook hook;
+    stint_hook_push(&hook, release, NULL);
+    keep(&hook);
+}
+
+static int reach_the_limit_after(void (*leave_a_frame)(void))
+{
+    leave_a_frame();
     use_the_stack();
     while (keep(stint_malloc(1000)) != NULL)
         ;
     return 0;
+}
+
+static int return_from_a_guard_s_frame(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return reach_the_limit_after(push_and_return);
+}
+
+static int return_from_a_hook_s_frame(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return reach_the_limit_after(push_a_hook_and_return);
 }
 
 static int lend_a_block(void *arg, void **value)
@@ -326,7 +345,13 @@ static const struct misuse {
     { return_from_a_guard_s_frame,
       limit_and_check,
       ENOMEM,
-      { "left the frame of a guard without popping it", "left the frame of a guard without popping it" } },
+      { "left the frame of a guard or hook without popping it",
+        "left the frame of a guard or hook without popping it" } },
+    { return_from_a_hook_s_frame,
+      limit_and_check,
+      ENOMEM,
+      { "left the frame of a guard or hook without popping it",
+        "left the frame of a guard or hook without popping it" } },
 };
 
 TEST(what_was_forgotten_fails_the_task_and_is_told_in_debug_mode)
@@ -455,8 +480,9 @@ TEST(a_stale_pointer_faults_at_once_and_names_the_task)
                 if (!WIFSIGNALED(heard.status))
                     print_error("%d bytes in %d, use %d: status %x\n%s", sizes[i], place, use, (unsigned)heard.status,
                                 heard.text);
-                assert_true(WIFSIGNALED(heard.status) && WTERMSIG(heard.status) == SIGSEGV);
-                assert_non_null(strstr(heard.text, " was memory of task " NAME ", which has been rolled back"));
+                assert_true(WIFSIGNALED(heard.status) && WTERMSIG(heard.status) == (use == 0 ? SIGSEGV : SIGABRT));
+                assert_non_null(strstr(heard.text, use == 0 ? " was memory of task " NAME ", which has been rolled back"
+                                                            : "allocated by task " NAME));
             }
         }
     }

@@ -69,6 +69,46 @@ TEST(a_blocking_system_call_returns_eintr)
     assert_true(interrupted_sleeps > 0);
 }
 
+/* --- Without a checkpoint in the loop: every signal finds libc --- */
+
+static atomic_bool loop_is_over;
+static atomic_int pauses_ended;
+
+static int call_libc_until_it_is_over(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    while (!atomic_load(&loop_is_over)) {
+        pause();
+        atomic_fetch_add(&pauses_ended, 1);
+    }
+    return 0;
+}
+
+/* Or when the task has been left in its own code, between two pauses. */
+static void *end_loop_when_pauses_have_ended(void *unused)
+{
+    (void)unused;
+    while (atomic_load(&pauses_ended) < 5 && !atomic_load(&loop_is_over))
+        usleep(1000);
+    atomic_store(&loop_is_over, true);
+    return NULL;
+}
+
+TEST(a_loop_that_only_sleeps_in_libc_is_woken_until_it_returns)
+{
+    stint_outcome outcome;
+    pthread_t other;
+    atomic_store(&loop_is_over, false);
+    atomic_store(&pauses_ended, 0);
+    assert_int_equal(pthread_create(&other, NULL, end_loop_when_pauses_have_ended, NULL), 0);
+    assert_int_equal(stint_run(call_libc_until_it_is_over, NULL, &preemptible, &outcome), 0);
+    atomic_store(&loop_is_over, true);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+    assert_true(atomic_load(&pauses_ended) >= 1);
+}
+
 static volatile bool left_masked_region;
 
 static int loop_masked_past_the_deadline(void *unused, void **value)

@@ -385,6 +385,7 @@ static int leave_a_block_and_fail(void *arg, void **value)
 
 TEST(what_a_rollback_keeps_is_shown_until_it_is_freed)
 {
+    assert_true(read_metric("stint_heap_faults_total") == 0);
     double heaps = read_metric("stint_kept_heaps_total");
     double bytes = read_metric("stint_kept_bytes");
     stint_outcome outcome = run_task(leave_a_block_and_fail, NULL, NULL);

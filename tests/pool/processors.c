@@ -37,16 +37,6 @@ TEST_IN_ROOT(a_quota_is_rounded_up_and_the_smallest_one_above_holds)
     assert_int_equal(sti_processors_usable(root), allowed() < 2 ? allowed() : 2);
 }
 
-TEST_IN_ROOT(a_quota_of_version_1_counts_too)
-{
-    put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n");
-    put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
-    put("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1\n");
-    assert_int_equal(sti_processors_usable(root), allowed());
-    put("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "40000\n");
-    assert_int_equal(sti_processors_usable(root), 1);
-}
-
 TEST_IN_ROOT(nonsense_in_the_files_is_no_quota)
 {
     static const char *const nonsense[] = { "", "\n", "zero one\n", "0 100000\n", "100000\n", "100000 0\n", "-5 -5\n" };

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "alloc/rollback/mapping.h"
+#include "alloc/rollback/undo.h"
 
 #define PAGE ((size_t)4096)
 #define BOTH (PROT_READ | PROT_WRITE)
@@ -26,7 +26,7 @@ struct work {
 
 static size_t records(void)
 {
-    return atomic_load(&sti_mapping_count);
+    return atomic_load(&sti_undo_count);
 }
 
 /* Whether the system could read there, and write. */
@@ -237,6 +237,29 @@ TEST(no_record_is_left_of_pages_to_which_the_task_has_given_access_back)
     struct work work = { .size = STACK };
     assert_int_equal(run_task(protect_and_open, &work, NULL).reason, STINT_REASON_NONE);
     assert_int_equal(work.records, 0);
+}
+
+static int protect_and_open_a_part(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    work->block = new_stack(STACK);
+    if (work->block == NULL)
+        return ENOMEM;
+    mprotect(work->block, STACK, PROT_NONE);
+    mprotect(work->block, PAGE, BOTH);
+    return EIO;
+}
+
+TEST(pages_of_which_it_has_opened_the_first_can_all_be_used_after_it)
+{
+    (void)state;
+    struct work work = { .size = STACK };
+    assert_int_equal(run_task(protect_and_open_a_part, &work, NULL).error, EIO);
+    assert_int_equal(records(), 0);
+    assert_true(is_readable(work.block + STACK - PAGE));
+    allocate_everywhere(8000);
+    allocate_everywhere(STACK);
 }
 
 static int hand_over(void *arg, void **value)

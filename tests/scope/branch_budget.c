@@ -2,6 +2,7 @@
  *
  * One budget for all branches of a task: nobody is stopped below it, everybody above it, on however many threads. */
 #include "patience.h"
+#include "repeats.h"
 #include "thieves.h"
 
 #define THIEVES 3
@@ -367,7 +368,7 @@ static void assert_there_is_room(stint_fn *fn)
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
     atomic_store(&is_patient, true);
-    for (int round = 0; round < 20; round++) {
+    for (unsigned round = 0, count = repeats(20); round < count; round++) {
         assert_ok(run_task(fn, &size, &options));
         await_collection();
     }
@@ -410,7 +411,7 @@ TEST_WITH(blocks_of_an_ended_branch_that_were_freed_elsewhere_do_not_count, star
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 12 * MIB;
     atomic_store(&is_patient, true);
-    for (int round = 0; round < 20; round++)
+    for (unsigned round = 0, count = repeats(20); round < count; round++)
         assert_ok(run_task(free_what_a_branch_made, &size, &options));
 }
 

@@ -188,13 +188,6 @@ static int protect_pages(void *opposite, void **value)
     return pages != NULL ? mprotect(pages, PROTECTED_SIZE, PROT_READ) : ENOMEM;
 }
 
-static int protect_and_fail(void *opposite, void **value)
-{
-    (void)value;
-    int error = have_stolen(protect_pages, opposite);
-    return error != 0 ? error : EIO;
-}
-
 /* False: they are not mapped any more, or can be written to. */
 static bool is_protected(uintptr_t address)
 {
@@ -210,6 +203,15 @@ static bool is_protected(uintptr_t address)
     }
     fclose(maps);
     return is;
+}
+
+static int protect_and_fail(void *opposite, void **value)
+{
+    (void)value;
+    int error = have_stolen(protect_pages, opposite);
+    if (error == 0 && !is_protected(~*(uintptr_t *)opposite))
+        return EACCES; /* its thread has gone on, but the task has not ended */
+    return error != 0 ? error : EIO;
 }
 
 TEST_WITH(pages_that_a_branch_has_protected_are_not_when_its_task_is_rolled_back, one_thief, NULL)

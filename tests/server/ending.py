@@ -27,6 +27,28 @@ class Ending(unittest.TestCase):
             self.assertTrue(idle.is_closed())
         self.assertEqual(server.stop(), (0, ""))
 
+    def test_a_query_that_is_given_more_time_ends_at_the_later_deadline(self):
+        for options in ((), ("--wall",)):
+            server = Server("--timeout", "2s", *options)
+            with server.connect() as asking:
+                asking.query(ENDLESS)
+                server.wait_for_queries(1)
+                self.assertEqual(server.get("/extend/1", "POST").status, 204)
+                answer = asking.answer()
+                self.assertEqual((answer.status, answer.json()["limit"]), (504, 12000), options)
+            self.assertEqual(server.get("/extend/1", "POST").status, 404)
+            self.assertEqual(server.stop(), (0, ""))
+
+    def test_a_query_without_a_deadline_is_given_no_more_time(self):
+        server = Server("--timeout", "0", "--drain", "100ms")
+        with server.connect() as asking:
+            asking.query(ENDLESS)
+            server.wait_for_queries(1)
+            self.assertEqual(server.get("/extend/1", "POST").status, 409)
+            self.assertEqual(server.get("/cancel/1", "POST").status, 204)
+            self.assertEqual(asking.answer().status, 499)
+        self.assertEqual(server.stop(), (0, ""))
+
     def test_queries_that_take_longer_are_cancelled(self):
         server = Server("--drain", "100ms", "--timeout", "0")
         with server.connect() as asking, server.connect() as late, server.connect() as page:

@@ -119,6 +119,18 @@ def check_keyboard(browser, server):
     assert browser.run(f"return ({ROW}) === undefined", statement)
 
 
+def check_extended(browser, server):
+    statement = LONG.format(5)
+    client = Client(server, statement)
+    check_row(browser, statement)
+    limit = f"+({ROW}).querySelector('[aria-label=age]').ariaValueMax"
+    before = browser.run(f"return {limit}", statement)
+    browser.run(f"({ROW}).querySelector('.more').click()", statement)
+    browser.until(f"return {limit} === {before} + 10000", statement)
+    browser.run(f"({ROW}).querySelector('.stop').click()", statement)
+    check_cancelled(client)
+
+
 def check_mouse(browser, server):
     first, second = LONG.format(3), LONG.format(4)
     clients = [Client(server, first), Client(server, second)]
@@ -213,6 +225,7 @@ def main():
             check_row(browser, LONG.format(1))
             check_keyboard(browser, servers[0])
             check_mouse(browser, servers[0])
+            check_extended(browser, servers[0])
             check_plot(browser)
             check_stopped(browser)
             check_looks(browser)

@@ -166,6 +166,8 @@ class PageKey(unittest.TestCase):
             self.assertEqual(server.get(where, **bearer("key-of-the-page-2")).status, 401, where)
         self.assertEqual(server.get("/cancel/1", "POST").status, 401)
         self.assertEqual(server.get("/cancel/1", "POST", **bearer("key-of-the-page-1")).status, 404)
+        self.assertEqual(server.get("/extend/1", "POST").status, 401)
+        self.assertEqual(server.get("/extend/1", "POST", **bearer("key-of-the-page-1")).status, 404)
         self.assertEqual(server.get("/?key=key-of-the-page-1").status, 200)
         self.assertEqual(server.get("/debug/stopped?key=key-of-the-page-1").status, 200)
         self.assertEqual(server.get("/metrics").status, 200)
@@ -178,6 +180,7 @@ class PageKey(unittest.TestCase):
         server = Server()
         self.assertEqual(server.get("/cancel/1", "POST", Sec_Fetch_Site="cross-site").status, 403)
         self.assertEqual(server.get("/cancel/1", "POST", Sec_Fetch_Site="same-origin").status, 404)
+        self.assertEqual(server.get("/extend/1", "POST", Sec_Fetch_Site="cross-site").status, 403)
         self.assertEqual(server.get("/cancel/1", "POST", Origin="http://elsewhere.example").status, 403)
         with server.connect() as connection:
             connection.send("GET /events HTTP/1.1\r\nHost: elsewhere.example:8080\r\n\r\n")

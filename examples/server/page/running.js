@@ -28,8 +28,9 @@ function bar(name) {
 function rowOf(task) {
   const node = made("li", "task"), says = made("div", "says"), who = made("p", "who"), bars = made("div", "bars");
   const sql = made("pre", "sql", task.statement), stop = made("button", "stop", "Cancel");
+  const more = made("button", "more", "+10 s"), hands = made("div", "hands");
   const note = made("span", "quiet");
-  const row = { node, sql, stop, note, held: bar("held"), allocated: bar("allocated"), age: bar("age"), leaves: 0 };
+  const row = { node, sql, stop, more, note, held: bar("held"), allocated: bar("allocated"), age: bar("age"), leaves: 0 };
   node.dataset.id = task.id;
   who.append(made("b", "", task.tenant), made("span", "quiet", "no. " + task.id), note);
   says.append(who, sql);
@@ -37,13 +38,18 @@ function rowOf(task) {
   stop.type = "button";
   stop.setAttribute("aria-label", "Cancel query " + task.id + " of " + task.tenant);
   stop.addEventListener("click", () => cancel(task.id, row));
-  node.append(says, bars, stop);
+  more.type = "button";
+  more.setAttribute("aria-label", "Give query " + task.id + " of " + task.tenant + " ten more seconds");
+  more.addEventListener("click", () => extend(task.id, row));
+  hands.append(more, stop);
+  node.append(says, bars, hands);
   return row;
 }
 
 function dead(row, words) {
   text(row.note, words);
   attribute(row.stop, "aria-disabled", "true");
+  attribute(row.more, "aria-disabled", "true");
 }
 
 async function cancel(id, row) {
@@ -59,7 +65,20 @@ async function cancel(id, row) {
     answer = response.status === 404 ? "It had ended already." : "The server said " + response.status + ".";
     if (response.status === 404) row.asked = true;
   } catch { /* as above */ }
-  if (!row.asked) row.stop.removeAttribute("aria-disabled");
+  if (!row.asked) for (const button of [row.stop, row.more]) button.removeAttribute("aria-disabled");
+  text(row.note, answer);
+  say("Query " + id + ": " + answer);
+}
+
+async function extend(id, row) {
+  if (row.more.hasAttribute("aria-disabled")) return;
+  let answer = "The server could not be reached.";
+  try {
+    const response = await fetch(address("/extend/" + encodeURIComponent(id)), { method: "POST" });
+    answer = response.ok ? "It has ten more seconds." : response.status === 404 ? "It had ended already."
+      : response.status === 409 ? "It has been stopped, or has no limit of time."
+      : "The server said " + response.status + ".";
+  } catch { /* as above */ }
   text(row.note, answer);
   say("Query " + id + ": " + answer);
 }

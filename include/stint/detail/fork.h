@@ -111,16 +111,25 @@ static inline __attribute__((always_inline)) int stint_fork_take_(struct stint_f
     return 1;
 }
 
-/* Write a typed fork into its slot, with the end of the caller's stack, whose frames lie beyond it. */
-static inline __attribute__((always_inline)) void
-stint_fork_write_(struct stint_fork_slot_ *slot, const struct stint_fork_kind_ *kind, const void *argument, size_t size)
+/* The end of the stack of the function that this stands in: its frame lies beyond it. */
+static inline __attribute__((always_inline)) void *stint_fork_frame_(void)
+{
+#if defined(__x86_64__) && defined(__LP64__)
+    void *frame;
+    __asm__("movq\t{%%rsp, %0|%0, rsp}" : "=r"(frame));
+    return frame;
+#else
+    return __builtin_frame_address(0);
+#endif
+}
+
+/* Write a typed fork into its slot. */
+static inline __attribute__((always_inline)) void stint_fork_write_(struct stint_fork_slot_ *slot,
+                                                                    const struct stint_fork_kind_ *kind, void *frame,
+                                                                    const void *argument, size_t size)
 {
     slot->fork = &kind->odd;
-#if defined(__x86_64__) && defined(__LP64__)
-    __asm__("movq\t{%%rsp, %0|%0, rsp}" : "=m"(slot->frame));
-#else
-    slot->frame = __builtin_frame_address(0);
-#endif
+    slot->frame = frame;
     memcpy(slot->payload, argument, size);
 }
 

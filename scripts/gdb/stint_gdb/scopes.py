@@ -105,6 +105,6 @@ def describe_scope(number, scope, record, counted):
     held = holds_of(scope, counted)
     yield "   holds: " + (", ".join(held) if held else "nothing")
     for guard in linked(scope["guards"], "below_"):
-        yield f"   guard {hex(int(guard))}: {symbol(guard['release_'])}({hex(int(guard['arg_']))})"
+        yield f"   guard {hex(int(guard))}: {symbol(guard['function_'])}({hex(int(guard['arg_']))})"
     for mutex in linked(scope["mutexes"], "below_"):
         yield f"   stint_mutex {object_at(mutex)}"

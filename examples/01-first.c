@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The README's example: one task that would eat all memory, stopped at its own limit. */
+ * One task that would eat all memory is stopped at its own limit. It prints:
+ *
+ *     error: memory-limit */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/stint.h>
 #include <string.h>
 
-static int grow(void *size, void **value) /* a list that never ends */
+static int grow(void *arg, void **value) /* a list that never ends */
 {
-    void **list = NULL;
+    (void)arg;
     for (;;) {
-        void **node = (void **)malloc(*(size_t *)size);
+        void **node = malloc(1000);
         if (node == NULL)
             return ENOMEM;
-        *node = list;
-        *value = list = node;
+        *node = *value;
+        *value = node;
     }
 }
 
 int main(void)
 {
-    size_t size = 1000;
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 64 << 20;
     stint_pool *pool;
@@ -29,7 +30,7 @@ int main(void)
     stint_outcome outcome;
     int error = stint_pool_create(NULL, &pool);
     if (error == 0)
-        error = stint_submit(pool, grow, &size, &options, &future);
+        error = stint_submit(pool, grow, NULL, &options, &future);
     if (error == 0)
         error = stint_future_wait(future, &outcome);
     if (error != 0) {
