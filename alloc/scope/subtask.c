@@ -172,6 +172,12 @@ void sti_subtask_answer(void)
         sti_group_answer_waiting(share, thread->scope);
 }
 
+bool sti_subtask_keeps_share(void)
+{
+    const struct sti_thread *thread = sti_thread_own();
+    return thread != NULL && thread->shares != NULL;
+}
+
 bool sti_subtask_undecided(void)
 {
     const struct sti_thread *thread = sti_thread_own();

@@ -50,6 +50,9 @@ void sti_subtask_collect(void);
  * a rollback would find its pages gone. */
 bool sti_subtask_undecided(void);
 
+/* Whether it keeps anything of a task that has not ended, be it without a heap: its end would wait for that task's. */
+bool sti_subtask_keeps_share(void);
+
 /* --- For scopes: the processor time of a group. Any thread of it. --- */
 
 /* The processor time that is left to a stolen subtask which begins; 0: it is not limited. And what one took. Stolen

@@ -278,7 +278,7 @@ static bool take_out_retired(struct sti_substitutes *substitutes, const struct s
 static bool vacate(struct sti_worker *worker)
 {
     sti_subtask_collect();
-    if (sti_subtask_undecided())
+    if (sti_subtask_keeps_share())
         return false;
     struct sti_substitutes *substitutes = lock(worker->pool);
     worker->is_vacant = take_out_retired(substitutes, worker);

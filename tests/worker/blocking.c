@@ -95,6 +95,42 @@ TEST(spares_that_nobody_needs_for_long_end)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static atomic_bool helped;
+
+static int note_help(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    atomic_store(&helped, true);
+    return 0;
+}
+
+/* A spare takes its fork while it sleeps in a region; then the task goes on, and the spare is not needed any more. */
+static int be_helped_and_go_on(void *arg, void **value)
+{
+    stint_subtask subtask;
+    (void)value;
+    stint_fork(&subtask, note_help, NULL);
+    stint_blocking_begin();
+    while (!atomic_load(&helped))
+        nap_ms(1);
+    stint_blocking_end();
+    uint64_t before = process_time_ns();
+    nap_ms(2500);
+    *(uint64_t *)arg = process_time_ns() - before;
+    return stint_join(&subtask, NULL);
+}
+
+TEST(a_spare_that_has_helped_a_task_which_goes_on_takes_no_processor_time)
+{
+    stint_pool *pool = make_pool(.workers = 1, .substitutes = 1);
+    uint64_t used = 0;
+    assert_ok(take_in_time(submit(pool, be_helped_and_go_on, &used, NULL)));
+    assert_true(atomic_load(&helped));
+    assert_in_range(used, 0, 500000000);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(spares_are_used_again)
 {
     stint_pool *pool = make_pool(.workers = 2);
