@@ -21,8 +21,8 @@
  * asleep in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task
  * that he runs has not resolved. A task's runner is read without more: where the task has resolved, what was read is
  * not used; where it has not, its runner is alive, as a pool is not freed before somebody has had the lock after its
- * workers have ended (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and
- * acquire).
+ * workers have ended and its tasks have all been taken out of its queues (sti_deadlock_forget); and he has begun it, so
+ * what his thread began with is there (release and acquire).
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 

@@ -103,7 +103,8 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
  * has not begun. Any thread. */
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task);
 
-/* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
+/* No worker of some pool runs any more, and none of its tasks waits: wait for those who may still be looking at them.
+ * Any thread. */
 void sti_deadlock_forget(void);
 
 #endif
