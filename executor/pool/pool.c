@@ -34,13 +34,13 @@ void sti_pool_free(stint_pool *pool)
 {
     /* Another pool's: its place is given up while others end callbacks. */
     struct sti_worker *worker = sti_worker_current();
-    sti_deadlock_forget();
     if (worker != NULL)
         sti_substitute_fall_asleep(worker, 1);
     pthread_mutex_destroy(&pool->joining);
     sti_monitor_stop(&pool->monitor);
     sti_delays_await(&pool->delays);
     sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
+    sti_deadlock_forget();         /* whoever has found one of those waiting */
     sti_fair_queue_end(&pool->fair_queue);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */

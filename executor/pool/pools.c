@@ -72,14 +72,15 @@ void sti_pools_remove(stint_pool *pool)
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
 
 /* Of the pools that have somebody who is held back for the account, the one whose has waited longest; among those that
- * can use a slot at once, or have waited for long. NULL: there is none. */
+ * can use a slot at once, or have waited for long; none all of whose threads sleep. NULL: there is none. */
 static stint_pool *choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
 {
     stint_pool *chosen = NULL;
     uint64_t now = sti_clock_now();
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         uint64_t since = sti_fair_queue_refused_since(&pool->fair_queue, account);
-        if (since == 0 || (chosen != NULL && since >= *longest))
+        bool all_sleep = atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
+        if (since == 0 || all_sleep || (chosen != NULL && since >= *longest))
             continue;
         if (pool == own || now - since >= LONG_WAIT_NS || sti_park_is_anybody_idle(pool)) {
             chosen = pool;

@@ -148,8 +148,10 @@ void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bi
  * the task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
 bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond);
 
-/* The account of a task, if that waits here, retained; or NULL. */
+/* How many slots of the account have been given to those who wait here, and have not begun. */
 unsigned sti_fair_queue_granted(struct sti_fair_queue *fair_queue, const stint_account *account);
+
+/* The account of a task, if that waits here, retained; or NULL. */
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task);
 
 /* Take out a task that waits here and that the calling thread has claimed to end it, and count it; its entry's

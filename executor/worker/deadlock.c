@@ -21,8 +21,8 @@
  * asleep in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task
  * that he runs has not resolved. A task's runner is read without more: where the task has resolved, what was read is
  * not used; where it has not, its runner is alive, as a pool is not freed before somebody has had the lock after its
- * workers have ended (sti_deadlock_forget); and he has begun it, so what his thread began with is there (release and
- * acquire).
+ * workers have ended and its tasks have all been taken out of its queues (sti_deadlock_forget); and he has begun it, so
+ * what his thread began with is there (release and acquire).
  *
  * Under the lock nothing is run, and nobody waits for more than that others are woken. */
 
@@ -174,10 +174,21 @@ static bool waits_in_vain(const struct sti_sleeper *sleeper, enum sight sight)
 
 /* --- What a sleeper could run itself ------------------------------------------------------------------------------ */
 
+/* Its account holds it not back, this moment. */
+static bool has_slots(sti_task *task)
+{
+    stint_account *account = sti_admission_account_of(task);
+    const stint_account *at = account;
+    while (at != NULL && sti_account_has_slot(at))
+        at = sti_account_parent(at);
+    stint_account_release(account);
+    return at == NULL;
+}
+
 struct search {
     struct sti_look look;
     const stint_pool *pool; /* NULL: of any, and what is due as well */
-    bool held;              /* only one that its account may hold back */
+    bool held;              /* only one that its account may hold back; or only one that it does not */
     sti_task *found;        /* retained */
 };
 
@@ -186,7 +197,8 @@ static bool is_unbegun(struct sti_look *look, sti_task *task)
     struct search *search = (struct search *)look;
     if (search->pool == NULL)
         return sti_task_is_queued(task) || sti_task_is_due(task);
-    if (task->pool != search->pool || !sti_task_is_queued(task) || (search->held && task->options.account == NULL))
+    if (task->pool != search->pool || !sti_task_is_queued(task) ||
+        (search->held ? task->options.account == NULL : !has_slots(task)))
         return false;
     sti_task_retain(task);
     search->found = task;
@@ -484,8 +496,8 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
     TAILQ_FOREACH(sleeper, &sleepers, link)
     {
         if (can_be_nudged(sleeper) &&
-            ((all && sleeper->worker->pool == pool) || (account != NULL && may_have_slot(sleeper, account)) ||
-             (is_bound && waits_for_unbegun(sleeper))))
+            ((all && sleeper->worker->pool == pool && (sleeper->may_run || task != NULL)) ||
+             (account != NULL && may_have_slot(sleeper, account)) || (is_bound && waits_for_unbegun(sleeper))))
             nudge(sleeper);
     }
     stint_account_release(account);

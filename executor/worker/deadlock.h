@@ -14,33 +14,43 @@
 #include "executor/task/task.h"
 
 /* A worker that has slept for long in the midst of a task, in a wait or a join, puts itself on a list of the process;
- * one behind which the last thread of its pool falls asleep does so at once. Then it looks along its wait: to the task,
- * whoever runs that one and sleeps as well, what he waits for, and so on. What it may do is decided in one place
- * (deadlock.c):
+ * one behind which the last thread of its pool falls asleep does so at once. Then it looks who can end its wait. Who
+ * may run what is said in one place (nobody_ends in deadlock.c):
  *
- *   it waits for                                    and                                              so it
- *   itself, over others                             none of them has a time-out                      gets EDEADLK
- *   a task that is held back, as its account has    it has one of the slots itself, or one that has  runs it, over the
- *   its maximum of running ones                     waits for it, and does not run meanwhile         maximum
- *   a task of its pool that nobody has begun        all the pool's threads sleep                     runs it, on what
- *                                                                                                    stack is left
- *   the same, without stack for it; a task that     all the pool's threads sleep, and nothing from   gets EAGAIN
- *   is due and has no slot in the queue; or one     outside wakes one of them; the other pool's
- *   that another pool has in its queue              threads sleep, too, and nothing wakes those
+ *   a task that                                 is ended by
+ *   runs                                        its worker, unless that one is stuck: on the list, and in vain
+ *   waits in a pool's queue                     a thread of that pool, unless all are stuck
+ *   is held back by its account's maximum       as before, unless those who have the slots are stuck
+ *   is due, and has no place in the queue       as before, unless its account has its maximum of waiting tasks, and
+ *                                               some of those are held back like that
+ *   waits for a time; is walled                 the clock; another process
+ *   is any of some, or all; follows another;    any of them, or all; that one; the one whose turn it is; each of the
+ *   is one of a serial queue, a group's         group's tasks
+ *   a sleeper waits for with a time-out         the clock: nobody is stuck who has one
+ *
+ * At first all on the list are taken for stuck; then those are set free whose wait somebody ends who is not, until
+ * there is no such one. The others never wake. So what it does about its wait, in this order:
+ *
+ *   it is stuck, although all tasks that nobody has begun were begun        it gets EDEADLK: a circle
+ *   it waits for what its account holds back, and has a slot, or one that   it runs that, over the maximum
+ *   has one waits for it, or all who have one are stuck
+ *   all the pool's threads sleep, and nobody has begun what it waits for    it runs that, on what stack is left
+ *   it is stuck                                                             it gets EAGAIN
+ *
+ * Only a sleeper whose own wait would end by that is told, and not one that waits for a circle from outside. One is
+ * enough; for EAGAIN a sleeper that waits for what nobody has begun is chosen first.
  *
  * So the waiter runs nothing but what it waits for: nobody else's wait can depend on its going on before that has
- * ended.
+ * ended. A join cannot fail, and a task that waits with a time-out runs nothing: so who finds something that is
+ * another's to do nudges him, and he looks again.
  *
- * Whoever comes last closes a circle, and sees it whole: all the others of it are on the list by then, and those who
- * are do not change what they run nor what they wait for before they have left it. A join cannot fail, and a task that
- * waits with a time-out runs nothing: so who finds something that is another's to do nudges him, and he looks again.
- * All sleepers of a pool are nudged when its last thread falls asleep, and when a delayed task can be run, or has no
- * slot, while all of them sleep; and where that pool and others wait for each other only, one of those others that is
- * to be told. Those who have a slot of an account are nudged when a delayed task of that account is put into a queue.
+ * Whoever comes last sees all others who are stuck: they do not change what they run nor what they wait for before they
+ * have left the list. What else can leave somebody stuck nudges those whom it concerns: the last thread of a pool has
+ * fallen asleep, or a delayed task is put into a queue, or finds no place. And who is on the list looks again from time
+ * to time (run.c).
  *
- * A look follows each sleeper once, and of compound futures so many as are ever looked into (compound.h); so it takes
- * as long as there are sleepers, and no longer. What it does not find because of that bound ends by a deadline, a
- * cancellation or a shutdown.
+ * A look goes into so many compound futures as are ever looked into (compound.h). What it does not find because of that
+ * bound ends by a deadline, a cancellation or a shutdown.
  *
  * Between the last thread and a sleeper there is a handshake by fences (alloc/base/thread.h): the one stores that
  * nobody holds a place, or that the task can be run, and then looks whether anybody is on the list; the other puts
@@ -93,7 +103,8 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
  * has not begun. Any thread. */
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task);
 
-/* No worker of some pool runs any more: wait for those who may still be looking at them. Any thread. */
+/* No worker of some pool runs any more, and none of its tasks waits: wait for those who may still be looking at them.
+ * Any thread. */
 void sti_deadlock_forget(void);
 
 #endif

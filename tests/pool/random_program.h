@@ -16,6 +16,8 @@
 #define DEADLINE (300 * MS) /* of every task, where tasks lock */
 #define DEEPEST 4
 
+static bool without_deadlines;
+
 static struct program {
     bool locks; /* tasks lock, which a deadline must end; or there is neither */
     stint_pool *pools[POOLS];
@@ -106,7 +108,7 @@ static void make_program(uint64_t *random)
 {
     static const unsigned substitutes[] = { 0, 0, 2, STINT_NO_SUBSTITUTES };
     memset(&program, 0, sizeof program);
-    program.locks = random_below(random, 2) == 0;
+    program.locks = !without_deadlines;
     pthread_mutex_init(&program.lock, NULL);
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
