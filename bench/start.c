@@ -8,7 +8,9 @@
         subject, .program = "stint-bench-start-" subject                                                               \
     }
 
-#define FORK_MAX 1.1 /* of what it costs beside mimalloc */
+/* Of what they cost beside mimalloc. */
+#define EMPTY_MAX 1.25
+#define FORK_MAX 1.1
 
 const struct bench bench_start[] = {
     { .name = "start.empty",
@@ -18,7 +20,8 @@ const struct bench bench_start[] = {
       .subjects = { START("stint"),
                     { "profiler", .program = "stint-bench-start-profiler", .package = "libdw-dev" },
                     START("mimalloc"),
-                    START("nothing") } },
+                    START("nothing") },
+      .targets = { { "stint", BENCH_RATIO, EMPTY_MAX, "mimalloc" } } },
     { .name = "start.fork",
       .unit = "us",
       .what = "fork(2) of a process with one thread, the end of the child, and the wait for it",
