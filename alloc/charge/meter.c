@@ -529,16 +529,23 @@ static inline void look_at_flags(struct sti_thread *thread, const struct asked *
         draw_from_group(scope, asked->share, asked->charge);
 }
 
-/* Charge it, refuse it, or deliver an interrupt: then what it drew and reserved goes back, but for a little. */
+/* An interrupt is due: the next allocation is a sample point, too, and what this one drew and reserved goes back, but
+ * for a little. */
+static void give_back(struct sti_thread *thread, const struct asked *asked)
+{
+    atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
+    if (asked->is_measured && asked->charge > LARGE)
+        measure(thread, 0);
+    if (asked->share != NULL)
+        sti_group_hold_no_more(asked->share);
+    sti_account_draw_back(thread->scope);
+}
+
+/* Charge it, refuse it, or deliver an interrupt. */
 static inline bool decide(struct sti_thread *thread, const struct asked *asked, const void *caller)
 {
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0)) {
-        atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
-        if (asked->is_measured && asked->charge > LARGE)
-            measure(thread, 0);
-        if (asked->share != NULL)
-            sti_group_hold_no_more(asked->share);
-        sti_account_draw_back(thread->scope);
+        give_back(thread, asked);
         return refuse_or_defer(thread, asked->charge, caller);
     }
     if (asked->possible)
@@ -578,6 +585,8 @@ static __attribute__((noinline, cold)) void sample_nothing(struct sti_thread *th
     look_at_flags(thread, &asked);
     if (sti_scope_limits(asked.task) != NULL)
         publish_usage(asked.task);
+    if (sti_interrupt_is_tripped(thread->scope))
+        give_back(thread, &asked);
     errno = saved_errno;
 }
 
