@@ -223,10 +223,10 @@ TEST(debug_mode_tells_of_faults_outside_of_tasks)
     }
 }
 
-/* Before 3.7 mimalloc's walks of a circle have no end; the bundled one is mended (subprojects). */
+/* Before 3.7 mimalloc's walks of a circle have no end. */
 TEST(no_fault_makes_a_process_spin)
 {
-    if (!BUNDLED && stint_backend_version() < 30700)
+    if (stint_backend_version() < 30700)
         skip();
     static char told[TOLD_SIZE];
     for (size_t i = 0; i < 2 * FAULTS; i++) {
