@@ -6,7 +6,8 @@
  *
  * Each document is parsed behind a wall, with a budget: it may take 64 MiB and two seconds, and may do to its parser
  * what it likes. A client that goes away has its parse stopped. libmicrohttpd has a thread for each connection here,
- * which waits for the task; examples/loops/ shows pools in event loops, which need none. SIGTERM and SIGINT end it. */
+ * which waits for the task; examples/loops/documents.c is the same in an event loop, which needs none. SIGTERM and
+ * SIGINT end it. */
 #include <errno.h>
 #include <libxml/parser.h>
 #include <microhttpd.h>
