@@ -109,7 +109,7 @@ static int await_either(void *arg, void **value)
 TEST(a_circle_over_any_of_two_futures_of_two_pools_is_told)
 {
     for (unsigned round = 0; round < 10; round++) {
-        struct circle circle = { 0 };
+        struct circle circle = { NULL, { NULL, NULL }, 0 };
         stint_pool *pools[] = { make_pool(.workers = 3), make_pool(.workers = 2) };
         stint_future *waiter = submit(pools[0], await_either, &circle, NULL);
         atomic_store(&circle.waiter, waiter);
