@@ -73,8 +73,9 @@ static void put_quoted(FILE *stream, const char *text)
     fputc('"', stream);
 }
 
-/* A text that there is not, as compilers will not have NULL for a %s. */
-static const char nothing[1];
+/* A text that there is not, as compilers will not have NULL for a %s. Known by its address, which clang gave to "" too
+ * where this was empty. */
+static const char nothing[] = "(nothing)";
 
 static const char *or_nothing(const char *text)
 {
