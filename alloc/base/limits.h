@@ -82,18 +82,24 @@ static inline stint_budget sti_limits_now(const struct sti_limits *limits, const
     return limits != NULL && sti_limits_version(limits) != 0 ? sti_limits_read(limits) : *given;
 }
 
-/* UINT64_MAX: never. */
-static inline uint64_t sti_limits_time_after(uint64_t begin, uint64_t limit)
+/* UINT64_MAX where it would be more. */
+static inline uint64_t sti_saturating_add(uint64_t a, uint64_t b)
 {
-    uint64_t end;
-    return limit == 0 || __builtin_add_overflow(begin, limit, &end) ? UINT64_MAX : end;
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* Where a limit that counts from there ends; UINT64_MAX: never. */
+static inline uint64_t sti_limits_end(uint64_t begin, uint64_t limit)
+{
+    return limit != 0 ? sti_saturating_add(begin, limit) : UINT64_MAX;
 }
 
 /* The earlier of the two that a task has which was submitted and started then. */
 static inline uint64_t sti_limits_deadline(const stint_budget *budget, uint64_t submitted, uint64_t start)
 {
-    uint64_t whole = sti_limits_time_after(submitted, budget->wall_ns);
-    uint64_t run = sti_limits_time_after(start, budget->run_ns);
+    uint64_t whole = sti_limits_end(submitted, budget->wall_ns);
+    uint64_t run = sti_limits_end(start, budget->run_ns);
     return run < whole ? run : whole;
 }
 

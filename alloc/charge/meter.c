@@ -70,12 +70,6 @@ static uint64_t max(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static uint64_t saturating_add(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 /* Bytes that can be charged before blocks of so many bytes can have come of them. */
 static uint64_t chargeable(uint64_t held)
 {
@@ -108,12 +102,12 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     scope->begin = thread->used;
     scope->granted_end = thread->used;
     scope->reserved = 0;
-    scope->own_end = budget->allocation != 0 ? saturating_add(thread->used, budget->allocation) : UINT64_MAX;
+    scope->own_end = sti_limits_end(thread->used, budget->allocation);
     scope->memory_limit = budget->memory;
     scope->below_memory_check = thread->memory_check;
     uint64_t check = thread->used + until_peak_check(scope, 0, 0);
     if (scope->memory_limit != 0)
-        check = min(check, saturating_add(thread->used, until_limit_check(scope, 0)));
+        check = min(check, sti_saturating_add(thread->used, until_limit_check(scope, 0)));
     if (scope->outer != NULL) {
         scope->allocation_end = min(scope->own_end, scope->outer->allocation_end);
         thread->memory_check = min(check, scope->below_memory_check);
@@ -189,7 +183,7 @@ static bool passes_memory_limit(const struct sti_scope *scope, size_t held, size
 {
     if (scope->share != NULL)
         return !sti_group_hold(scope->share, held, wanted);
-    return scope->memory_limit != 0 && saturating_add(held, wanted) > scope->memory_limit;
+    return scope->memory_limit != 0 && sti_saturating_add(held, wanted) > scope->memory_limit;
 }
 
 static uint64_t held_by_all(const struct sti_share *share)
@@ -326,7 +320,7 @@ static uint64_t renew_allocation_end(struct sti_scope *scope)
 static void draw_from_group(struct sti_scope *innermost, struct sti_share *share, uint64_t charge)
 {
     struct sti_scope *task = sti_scope_outermost(innermost);
-    uint64_t after = saturating_add(task->thread->used, charge);
+    uint64_t after = sti_saturating_add(task->thread->used, charge);
     if (after <= task->own_end)
         return;
     bool possible = charge <= LARGEST_CHARGE;
@@ -348,7 +342,7 @@ static __attribute__((noinline, cold)) void take_limits(struct sti_thread *threa
     if (task->share != NULL)
         sti_group_take_limits(task->share, task, budget.allocation, budget.memory);
     else
-        task->own_end = budget.allocation != 0 ? saturating_add(task->begin, budget.allocation) : UINT64_MAX;
+        task->own_end = sti_limits_end(task->begin, budget.allocation);
     task->memory_limit = budget.memory;
     if (task->warn != 0)
         sti_warning_mark_bytes(task, &budget);
@@ -467,7 +461,7 @@ struct asked {
 /* What there is to know before anything is compared: of the profile, and of the task's other threads. */
 static inline void collect(struct sti_thread *thread, struct asked *asked, const void *caller)
 {
-    asked->after = saturating_add(thread->used, asked->charge);
+    asked->after = sti_saturating_add(thread->used, asked->charge);
     asked->possible = asked->charge <= LARGEST_CHARGE;
     asked->is_kept = sti_meter_is_kept_block(thread, caller);
     asked->task = sti_scope_outermost(thread->scope);
@@ -504,7 +498,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     warn_of_allocated(scope, asked->after);
     uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
-    if (saturating_add(asked->after, beyond) > thread->memory_check) {
+    if (sti_saturating_add(asked->after, beyond) > thread->memory_check) {
         struct passed memory = measure_exactly(thread, bytes_of(asked));
         asked->is_measured = true;
         if (memory.scope != NULL)
@@ -527,6 +521,15 @@ static inline void look_at_flags(struct sti_thread *thread, const struct asked *
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     if (asked->share != NULL && asked->after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
         draw_from_group(scope, asked->share, asked->charge);
+}
+
+static inline void look(struct sti_thread *thread, struct asked *asked, const void *caller)
+{
+    collect(thread, asked, caller);
+    look_at_budgets(thread, asked);
+    look_at_flags(thread, asked);
+    if (sti_scope_limits(asked->task) != NULL)
+        publish_usage(asked->task);
 }
 
 /* An interrupt is due: the next allocation is a sample point, too, and what this one drew and reserved goes back, but
@@ -562,11 +565,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         return true;
     }
     struct asked asked = { .charge = charge, .size = size };
-    collect(thread, &asked, caller);
-    look_at_budgets(thread, &asked);
-    look_at_flags(thread, &asked);
-    if (sti_scope_limits(asked.task) != NULL)
-        publish_usage(asked.task);
+    look(thread, &asked, caller);
     bool allowed = decide(thread, &asked, caller);
     if (asked.is_drawn && !allowed)
         sti_sampling_hooks->draw_again(thread);
@@ -580,11 +579,7 @@ static __attribute__((noinline, cold)) void sample_nothing(struct sti_thread *th
 {
     struct asked asked = { .charge = 0 };
     int saved_errno = errno;
-    collect(thread, &asked, caller);
-    look_at_budgets(thread, &asked);
-    look_at_flags(thread, &asked);
-    if (sti_scope_limits(asked.task) != NULL)
-        publish_usage(asked.task);
+    look(thread, &asked, caller);
     if (sti_interrupt_is_tripped(thread->scope))
         give_back(thread, &asked);
     errno = saved_errno;

@@ -108,15 +108,9 @@ int stint_warnings_set(stint_warning_fn *function, void *arg)
 
 /* --- The marks of a scope. --- */
 
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 void sti_warning_mark_bytes(struct sti_scope *scope, const stint_budget *budget)
 {
-    scope->marks.allocated_end = sum(scope->begin, sti_warning_part(budget->allocation, scope->warn));
+    scope->marks.allocated_end = sti_saturating_add(scope->begin, sti_warning_part(budget->allocation, scope->warn));
     scope->marks.held = sti_warning_part(budget->memory, scope->warn);
 }
 
@@ -127,13 +121,13 @@ static uint64_t submitted(const struct sti_scope *scope)
 
 void sti_warning_mark_time(struct sti_scope *scope, const stint_budget *budget)
 {
-    uint64_t wall = sum(submitted(scope), sti_warning_part(budget->wall_ns, scope->warn));
-    uint64_t run = sum(scope->start, sti_warning_part(budget->run_ns, scope->warn));
+    uint64_t wall = sti_saturating_add(submitted(scope), sti_warning_part(budget->wall_ns, scope->warn));
+    uint64_t run = sti_saturating_add(scope->start, sti_warning_part(budget->run_ns, scope->warn));
     atomic_store_explicit(&scope->marks.time, wall < run ? wall : run, memory_order_relaxed);
     scope->marks.cpu = sti_warning_part(budget->cpu_ns, scope->warn);
     if (sti_scope_cpu_limit(scope) == 0)
         return;
-    uint64_t look = sum(scope->start, scope->marks.cpu);
+    uint64_t look = sti_saturating_add(scope->start, scope->marks.cpu);
     if (look < scope->cpu.look)
         scope->cpu.look = look;
 }
@@ -153,7 +147,8 @@ static stint_budget limits_of(const struct sti_scope *scope)
 
 void sti_warning_look_at_allocated(struct sti_scope *scope, uint64_t allocated)
 {
-    if (sum(scope->begin, allocated) <= scope->marks.allocated_end || scope->marks.allocated_end == UINT64_MAX)
+    if (sti_saturating_add(scope->begin, allocated) <= scope->marks.allocated_end ||
+        scope->marks.allocated_end == UINT64_MAX)
         return;
     scope->marks.allocated_end = UINT64_MAX;
     post(scope, STINT_REASON_ALLOCATION_LIMIT, allocated, limits_of(scope).allocation);

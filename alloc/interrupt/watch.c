@@ -298,12 +298,6 @@ uint64_t sti_next_deadline_clock(const struct sti_thread *thread)
 
 /* --- The limit on processor time. --- */
 
-static uint64_t later(uint64_t now, uint64_t left)
-{
-    uint64_t time;
-    return __builtin_add_overflow(now, left, &time) ? UINT64_MAX : time;
-}
-
 /* A scope below that goes on when this one, which is detached from it, has ended. Under one that is detached too, and
  * not measured, there is none: it would be. */
 static bool is_measured_below(const struct sti_scope *scope)
@@ -319,7 +313,7 @@ void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
     if (limit == 0 && is_measured_below(scope))
         limit = UINT64_MAX;
     atomic_store_explicit(&scope->cpu.limit, limit, memory_order_relaxed);
-    scope->cpu.look = limit != 0 ? later(now, limit) : UINT64_MAX;
+    scope->cpu.look = limit != 0 ? sti_saturating_add(now, limit) : UINT64_MAX;
     if (limit != 0)
         atomic_store_explicit(&scope->cpu.begin, sti_clock_read(CLOCK_THREAD_CPUTIME_ID), memory_order_relaxed);
 }
@@ -363,7 +357,7 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
         sti_warning_look_at_cpu(scope, used);
         next = scope->marks.cpu < next ? scope->marks.cpu : next;
     }
-    scope->cpu.look = later(now, next - used);
+    scope->cpu.look = sti_saturating_add(now, next - used);
     return false;
 }
 
@@ -383,7 +377,7 @@ uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
     if (limit == UINT64_MAX)
         return UINT64_MAX;
     uint64_t used = used_by(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
-    return used >= limit ? now : later(now, limit - used);
+    return used >= limit ? now : sti_saturating_add(now, limit - used);
 }
 
 /* --- Limits that are changed while the task runs: base/limits.h. --- */

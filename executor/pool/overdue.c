@@ -32,7 +32,7 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 static uint64_t due(struct sti_overdue_entry *entry)
 {
     entry->deadline = sti_overdue_deadline(entry->task, entry->started);
-    return sti_limits_time_after(entry->deadline, entry->worker->pool->options.overdue_ns);
+    return sti_limits_end(entry->deadline, entry->worker->pool->options.overdue_ns);
 }
 
 /* --- The report, on the pool's thread ----------------------------------------------------------------------------- */

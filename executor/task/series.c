@@ -55,21 +55,15 @@ static void let_go(const struct series *series)
     stint_context_release(series->options.context);
 }
 
-static uint64_t saturating_sum(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 /* The first multiple of the period that comes after the last one and has not passed. */
 static uint64_t next_due(const struct series *series)
 {
-    uint64_t next = saturating_sum(series->due_ns, series->period_ns);
+    uint64_t next = sti_saturating_add(series->due_ns, series->period_ns);
     uint64_t now = sti_clock_now();
     if (next >= now)
         return next;
     uint64_t left_out = (now - next + series->period_ns - 1) / series->period_ns;
-    return saturating_sum(next, left_out * series->period_ns);
+    return sti_saturating_add(next, left_out * series->period_ns);
 }
 
 /* Under the lock, but for the first one. It is to be followed once that is given up. */
