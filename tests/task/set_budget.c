@@ -225,12 +225,18 @@ TEST(a_running_task_goes_by_its_new_limit_of_processor_time)
 
 /* --- Tasks that wait ---------------------------------------------------------------------------------------------- */
 
+static stint_future *hold_worker(stint_pool *pool, struct gate *gate)
+{
+    stint_future *held = submit(pool, gate_hold, gate, NULL);
+    gate_await(gate, 1);
+    return held;
+}
+
 TEST(a_queued_task_waits_for_as_long_as_it_was_given_later)
 {
     stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
-    stint_future *held = submit(pool, gate_hold, &gate, NULL);
-    gate_await(&gate, 1);
+    stint_future *held = hold_worker(pool, &gate);
     const stint_options options = { .size = sizeof options, .budget.wall_ns = 300 * MS };
     stint_future *future = submit(pool, do_nothing, NULL, &options);
     int error = stint_future_set_budget(future, &(stint_budget){ .wall_ns = 60000 * MS });
@@ -247,8 +253,7 @@ TEST(a_queued_task_that_is_given_more_time_expires_then)
 {
     stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
-    stint_future *held = submit(pool, gate_hold, &gate, NULL);
-    gate_await(&gate, 1);
+    stint_future *held = hold_worker(pool, &gate);
     const stint_options options = { .size = sizeof options, .budget.wall_ns = 50 * MS };
     stint_future *future = submit(pool, do_nothing, NULL, &options);
     stint_future_set_budget(future, &(stint_budget){ .wall_ns = 100 * MS });
@@ -262,8 +267,7 @@ TEST(a_task_that_waits_begins_with_the_budget_that_it_has_then)
 {
     stint_pool *pool = make_pool(.workers = 1);
     struct gate gate = { 0 };
-    stint_future *held = submit(pool, gate_hold, &gate, NULL);
-    gate_await(&gate, 1);
+    stint_future *held = hold_worker(pool, &gate);
     stint_future *futures[4];
     futures[0] = submit(pool, allocate_megabyte, NULL, NULL);
     futures[1] = submit(pool, do_nothing, NULL, NULL);
