@@ -33,7 +33,7 @@
 
 #define LONGEST_INTERVAL_NS UINT64_C(10000000)
 #define SHORTEST_INTERVAL_NS UINT64_C(100000)
-#define FILLED_PER_NS 4 /* bytes: more than several threads write to new pages */
+#define FILLED_PER_NS 16 /* bytes: more than several threads write to new huge pages */
 #define VICTIM_PATIENCE_NS UINT64_C(100000000)
 #define LONGEST_PATIENCE_NS UINT64_C(1000000000)
 #define NEAR_SHIFT 3
