@@ -173,10 +173,14 @@ void sti_warning_look_at_cpu(struct sti_scope *scope, uint64_t used)
 void sti_warning_look_at_time(struct sti_scope *scope, uint64_t now)
 {
     uint64_t mark = atomic_load_explicit(&scope->marks.time, memory_order_relaxed);
-    if (now < mark || mark == UINT64_MAX ||
-        !atomic_compare_exchange_strong_explicit(&scope->marks.time, &mark, UINT64_MAX, memory_order_relaxed,
-                                                 memory_order_relaxed))
+    if (now < mark || mark == UINT64_MAX)
         return;
     uint64_t begin = submitted(scope);
-    post(scope, STINT_REASON_DEADLINE, now - begin, sti_deadline_watch(scope) - begin);
+    uint64_t limit = sti_deadline_watch(scope) - begin;
+    uint64_t due = sti_saturating_add(begin, sti_warning_part(limit, scope->warn));
+    bool is_due = now >= due; /* the mark may be that of limits which have been changed, and the scope does not know */
+    if (atomic_compare_exchange_strong_explicit(&scope->marks.time, &mark, is_due ? UINT64_MAX : due,
+                                                memory_order_relaxed, memory_order_relaxed) &&
+        is_due)
+        post(scope, STINT_REASON_DEADLINE, now - begin, limit);
 }

@@ -202,6 +202,38 @@ TEST(a_task_is_told_of_again_when_its_budget_has_been_changed)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int hold_masked(void *gate, void **value)
+{
+    stint_mask();
+    gate_hold(gate, value);
+    stint_unmask();
+    return 0;
+}
+
+/* The task makes no sample point meanwhile, so the thread that watches it is the one that would tell. */
+TEST(nobody_is_told_of_a_limit_of_time_that_has_been_taken_away_or_raised)
+{
+    static const stint_budget later[] = { { .wall_ns = 0 }, { .wall_ns = 60000 * MS } };
+    for (unsigned i = 0; i < 2; i++) {
+        struct gate gate = { 0 };
+        struct timespec past_mark = { .tv_nsec = 400 * (long)MS };
+        stint_pool *pool = make_pool(.workers = 1);
+        stint_options options = {
+            .size = sizeof options, .budget.wall_ns = 20000 * MS, .name = "job", .warn = 1, .preemptible = true
+        };
+        begin();
+        stint_future *future = submit(pool, hold_masked, &gate, &options);
+        gate_await(&gate, 1);
+        assert_int_equal(stint_future_set_budget(future, &later[i]), 0);
+        nanosleep(&past_mark, NULL);
+        for (unsigned j = 0; j < count_told(); j++) /* before the change, on a busy machine */
+            assert_told(j, STINT_REASON_DEADLINE, "job", 20000 * MS, 1);
+        gate_open(&gate);
+        assert_int_equal(take_in_time(future).status, STINT_OK);
+        assert_int_equal(stint_pool_destroy(pool), 0);
+    }
+}
+
 /* --- Accounts and the process ------------------------------------------------------------------------------------- */
 
 TEST(an_account_is_told_of_once_and_again_when_its_limits_are_set)
