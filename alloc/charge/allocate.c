@@ -139,7 +139,6 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     } else if (source == STI_SOURCE_LIBC) {
         block = sti_libc_heap_aligned(thread, alignment, size);
     } else {
-        sti_meter_charge_aligned(thread, sti_meter_rounded(whole));
         block = make_aligned(thread, alignment, size);
     }
     block = sti_checked_new(block, size, caller);

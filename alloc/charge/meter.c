@@ -30,15 +30,12 @@
  * depth, and whose limit it was is asked only here.
  *
  * The memory limit. A scope cannot hold more than (what it held when last measured) + (what has been charged since,
- * rounded up to size classes: at most a quarter more). So nothing is measured until that sum can reach the limit; then
- * the heaps' areas are walked, and either there is new slack or the limit is passed. The slack has a floor, so that a
- * task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed by. The
- * peak is kept by the same measurements: one is due whenever the scope could hold an eighth and a slack more than was
- * ever seen. That slack grows with what the scope was charged, so that a task which goes on and on at one level is
- * measured ever more rarely: the walks were what a malloc in a task cost most.
- *
- * Large blocks. mimalloc gives them whole slices, up to twice their size. A sample point is due every 112 KiB, so the
- * fast path never sees one, and here the checks of memory move nearer by what its block holds beyond its charge.
+ * rounded up to size classes or slices: at most a quarter more). So nothing is measured until that sum can reach the
+ * limit; then the heaps' areas are walked, and either there is new slack or the limit is passed. The slack has a floor,
+ * so that a task which lives near its limit does not walk at every allocation; the floor is what a limit can be passed
+ * by. The peak is kept by the same measurements: one is due whenever the scope could hold an eighth and a slack more
+ * than was ever seen. That slack grows with what the scope was charged, so that a task which goes on and on at one
+ * level is measured ever more rarely: the walks were what a malloc in a task cost most.
  *
  * Accounts. A scope draws what it charges in grants, so the account's counters are touched once in 256 KiB, and it
  * reserves what it may hold whenever it is measured.
@@ -119,17 +116,25 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
 
-void sti_meter_end(struct sti_thread *thread)
+/* The scopes around it hold more than what was charged lets them expect. */
+static void bring_memory_checks_nearer(struct sti_scope *scope, uint64_t by)
+{
+    for (; scope->outer != NULL; scope = scope->outer)
+        scope->below_memory_check -= min(by, scope->below_memory_check);
+}
+
+void sti_meter_end(struct sti_thread *thread, size_t left)
 {
     struct sti_scope *scope = thread->scope;
     struct sti_scope *below = scope->below;
+    uint64_t charged = thread->used - scope->begin;
+    if (scope->outer != NULL && left > charged)
+        bring_memory_checks_nearer(scope, left - charged);
     if (scope->account != NULL) {
-        sti_account_settle(scope->account, scope->charged, scope->granted_end - scope->begin,
-                           thread->used - scope->begin);
+        sti_account_settle(scope->account, scope->charged, scope->granted_end - scope->begin, charged);
         sti_account_reserve(scope->account, scope->charged, scope->reserved, 0);
     }
     if (scope->outer == NULL) {
-        uint64_t charged = thread->used - scope->begin;
         if (thread->sampling.next != UINT64_MAX)
             thread->sampling.next -= charged;
         thread->used = scope->begin;
@@ -268,33 +273,6 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
     if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
         passed = measure_with_others(thread, wanted, passed);
     return passed;
-}
-
-static uint64_t held_beyond_charge(uint64_t charge, size_t size)
-{
-    if (charge <= LARGE || charge > LARGEST_CHARGE || size == STI_METER_PAGES)
-        return 0;
-    size_t held = sti_backend_block_size(size);
-    return held > charge ? held - charge : 0;
-}
-
-static void bring_memory_checks_nearer(struct sti_thread *thread, uint64_t by)
-{
-    thread->memory_check -= min(by, thread->memory_check);
-    for (struct sti_scope *scope = thread->scope; scope->outer != NULL; scope = scope->outer)
-        scope->below_memory_check -= min(by, scope->below_memory_check);
-}
-
-/* mimalloc rounds what an alignment asks for up to a power of two. */
-void sti_meter_charge_aligned(struct sti_thread *thread, uint64_t charge)
-{
-    if (charge > LARGEST_ROUNDED)
-        return;
-    bring_memory_checks_nearer(thread, charge);
-    uint64_t limit = atomic_load_explicit(&thread->limit, memory_order_relaxed);
-    if (limit > thread->memory_check) /* fails where somebody has stored 0 */
-        atomic_compare_exchange_strong_explicit(&thread->limit, &limit, thread->memory_check, memory_order_seq_cst,
-                                                memory_order_relaxed);
 }
 
 static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t after)
@@ -497,15 +475,12 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
     else if (asked->possible && (passed = sti_account_draw(scope, asked->after)) != NULL)
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     warn_of_allocated(scope, asked->after);
-    uint64_t beyond = asked->is_kept ? 0 : held_beyond_charge(asked->charge, asked->size);
-    if (sti_saturating_add(asked->after, beyond) > thread->memory_check) {
+    if (asked->after > thread->memory_check) {
         struct passed memory = measure_exactly(thread, bytes_of(asked));
         asked->is_measured = true;
         if (memory.scope != NULL)
             sti_interrupt_trip(memory.scope, memory.reason);
     }
-    if (beyond > 0)
-        bring_memory_checks_nearer(thread, beyond);
     if (sti_global_is_limited())
         sti_global_look();
 }

@@ -50,12 +50,10 @@ void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *h
 /* Give the innermost scope a heap of its own. False: out of memory. */
 bool sti_meter_grow(struct sti_thread *thread);
 
-/* An aligned block may hold twice what it is charged: bring the checks of memory nearer by that. */
-void sti_meter_charge_aligned(struct sti_thread *thread, uint64_t charge);
-
-/* A scope's meter begins and ends. Between the two, thread->scope is the scope. */
+/* A scope's meter begins and ends. Between the two, thread->scope is the scope. It leaves so many bytes to the one
+ * around it, whole pages where it had a heap of its own. */
 void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget);
-void sti_meter_end(struct sti_thread *thread);
+void sti_meter_end(struct sti_thread *thread, size_t left);
 
 /* The very last sizes wrap to nothing; the backend refuses them. */
 static inline uint64_t sti_meter_rounded(size_t size)

@@ -259,18 +259,21 @@ void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope
     sti_nursery_measure(thread, scope);
 }
 
-void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer)
+size_t sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer)
 {
+    size_t held = 0;
     struct sti_heap *heap = sti_heap_drop_empty(thread, inner->heaps);
     while (heap != NULL) {
         struct sti_heap *next = heap->next;
         heap->next = outer->heaps;
         outer->heaps = heap;
         outer->heap_count++;
+        held += held_with_pages(heap);
         heap = next;
     }
     if (outer->heap_count >= outer->sweep_at)
         sweep(thread, outer);
+    return held;
 }
 
 static bool wipe_block(void *block, uintptr_t page, void *unused)

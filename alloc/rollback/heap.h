@@ -87,9 +87,9 @@ void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
 size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
 
-/* An inner scope's heaps become the outer one's. Looks for empty ones whenever there are twice as many as the last
- * time. */
-void sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
+/* An inner scope's heaps become the outer one's, and count there with all their pages: returns these bytes. Looks for
+ * empty ones whenever there are twice as many as the last time. */
+size_t sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
 
 /* It has no live block, and mimalloc has given up no page of it since it was taken: so nobody is about to free one. The
  * heap's thread. */

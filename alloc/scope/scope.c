@@ -271,16 +271,18 @@ __attribute__((noinline)) void sti_scope_commit_state(struct sti_thread *thread,
     sti_mapped_commit(&scope->mapped, scope->outer != NULL ? &scope->outer->mapped : NULL);
 }
 
-static void commit(struct sti_thread *thread, struct sti_scope *scope)
+/* Returns how much of the scope around it its heaps are from now on. */
+static size_t commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     STI_PROBE1(commit, scope);
     if (has_left_state(scope))
         sti_scope_commit_state(thread, scope);
     sti_nursery_commit(thread, scope);
     if (scope->outer != NULL)
-        sti_heap_hand_over(thread, scope, scope->outer);
-    else if (scope->heaps != NULL)
+        return sti_heap_hand_over(thread, scope, scope->outer);
+    if (scope->heaps != NULL)
         sti_heap_commit(thread, scope->heaps);
+    return 0;
 }
 
 static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread, struct sti_scope *scope,
@@ -386,8 +388,9 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_mutex_abandon_all(scope);
     if (scope->share != NULL)
         sti_undo_take_over(&scope->share->group->undo, scope);
+    size_t left = 0;
     if (commits) {
-        commit(thread, scope);
+        left = commit(thread, scope);
     } else {
         sti_reporting_begin_end(scope, reason);
         const char *name = request->options->name;
@@ -399,7 +402,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_group_end(scope, commits);
     if (request->options->wipe)
         sti_wipe_end();
-    sti_meter_end(thread);
+    sti_meter_end(thread, left);
     if (scope->outer == NULL)
         sti_global_end_task(thread, request->options->name, scope->below != NULL);
     if (!commits)

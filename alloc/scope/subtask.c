@@ -313,7 +313,7 @@ static void close_subtask(struct sti_thread *thread, struct sti_scope *scope)
         end_inside(thread, scope);
     else
         end_outermost(thread, scope);
-    sti_meter_end(thread);
+    sti_meter_end(thread, 0);
     sti_scope_return(thread, scope);
 }
 

@@ -331,6 +331,65 @@ TEST(blocks_that_another_thread_frees_count_as_freed)
     }
 }
 
+/* Aligned blocks, and those that are no size of mimalloc's, hold more than they cost. */
+static const struct {
+    size_t alignment, size;
+} rounded[] = {
+    { 16, 72 }, { 64, 16423 }, { 128, 386 }, { 256, 260 }, { 4096, 16423 }, { 16, 524923 }, { 65536, 70000 }
+};
+
+struct rounded_work {
+    unsigned which;
+    unsigned at_once;
+    unsigned inside; /* so many scopes, each with some of those in it */
+    bool ended;
+};
+
+static int allocate_rounded(void *arg, void **value)
+{
+    struct rounded_work *work = arg;
+    (void)value;
+    for (unsigned i = 0; i < work->at_once && !work->ended; i++)
+        work->ended = keep(stint_aligned_alloc(rounded[work->which].alignment, rounded[work->which].size)) == NULL;
+    return 0;
+}
+
+static int allocate_rounded_inside(void *arg, void **value)
+{
+    struct rounded_work *work = arg;
+    stint_outcome outcome = { .status = STINT_OK };
+    (void)value;
+    for (unsigned i = 0; i < work->inside && !work->ended && outcome.status == STINT_OK; i++)
+        assert_int_equal(stint_run(allocate_rounded, work, NULL, &outcome), 0);
+    return 0;
+}
+
+static int allocate_rounded_further_in(void *arg, void **value)
+{
+    struct rounded_work *work = arg;
+    stint_outcome outcome = { .status = STINT_OK };
+    (void)value;
+    while (!work->ended && outcome.status == STINT_OK)
+        assert_int_equal(stint_run(allocate_rounded_inside, work, NULL, &outcome), 0);
+    return 0;
+}
+
+TEST(blocks_that_hold_more_than_they_cost_pass_the_limit_by_no_more_than_others)
+{
+    for (unsigned i = 0; i < 4 * sizeof rounded / sizeof *rounded; i++) {
+        struct rounded_work work = { .which = i / 4,
+                                     .at_once = i % 2 == 0 ? 1 : 7,
+                                     .inside = i % 2 == 0 ? UINT_MAX : 9 };
+        stint_options options = STINT_OPTIONS_INIT;
+        options.budget.memory = i % 4 < 2 ? 4 * MIB : 64 * MIB;
+        options.on_interrupt = STINT_FAIL;
+        stint_outcome outcome = run_task(allocate_rounded_further_in, &work, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+        assert_in_range(outcome.usage.peak, options.budget.memory / 2,
+                        options.budget.memory + floor_of(options.budget.memory));
+    }
+}
+
 struct outside {
     void *blocks[64];
 };
