@@ -63,6 +63,38 @@ TEST(while_masked_the_grace_may_be_allocated_and_the_last_unmask_delivers)
     check_grace(8 * MIB, 8 * MIB, MIB);
 }
 
+static int allocate_some(void *bytes, void **value)
+{
+    (void)value;
+    return keep(stint_malloc(*(size_t *)bytes)) != NULL ? 0 : ENOMEM;
+}
+
+static int run_scopes_masked(void *arg, void **value)
+{
+    struct masked *masked = arg;
+    (void)value;
+    stint_mask();
+    stint_free(keep(stint_malloc(LIMIT)));
+    stint_free(keep(stint_malloc(16))); /* the limit is passed */
+    for (unsigned i = 0; i < 100; i++) {
+        stint_outcome outcome;
+        if (stint_run(allocate_some, &masked->block, NULL, &outcome) == 0)
+            masked->allocated += outcome.usage.allocated;
+    }
+    stint_unmask();
+    return 0;
+}
+
+TEST(scopes_inside_a_masked_task_have_the_grace_that_it_has_left)
+{
+    struct masked masked = { .block = 4 * KIB };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.allocation = LIMIT;
+    options.grace = 64 * KIB;
+    assert_limit_passed(run_task(run_scopes_masked, &masked, &options));
+    assert_in_range(masked.allocated, 60 * KIB - 16, 64 * KIB - 16);
+}
+
 static int mask_without_need(void *arg, void **value)
 {
     (void)arg;

@@ -123,6 +123,28 @@ TEST(a_running_task_goes_by_its_new_limits_of_bytes)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int checkpoint_when_open(void *arg, void **value)
+{
+    struct two_megabytes *two = arg;
+    int error = allocate_megabyte(NULL, value);
+    gate_hold(&two->gate, value);
+    stint_checkpoint();
+    return error != 0 || stint_is_interrupted() ? 0 : EAGAIN;
+}
+
+TEST(a_task_that_holds_more_than_its_new_limit_is_stopped_at_its_next_sample_point)
+{
+    stint_pool *pool = make_pool(.workers = 1);
+    struct two_megabytes two = { 0 };
+    const stint_options options = { .size = sizeof options, .budget.memory = 64 * MIB, .on_interrupt = STINT_FAIL };
+    stint_future *future = submit(pool, checkpoint_when_open, &two, &options);
+    gate_await(&two.gate, 1);
+    set(future, (stint_budget){ .memory = MIB / 2 });
+    gate_open(&two.gate);
+    assert_stopped(future, STINT_REASON_MEMORY_LIMIT);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(an_allocation_limit_that_was_raised_is_exact)
 {
     stint_pool *pool = make_pool(.workers = 1);
