@@ -14,7 +14,7 @@
  *
  * Every byte is as likely to be sampled as any other, whatever was sampled before. So the number of samples in a block
  * of size bytes has the Poisson distribution of mean size / mean_bytes, and samples × mean_bytes is an estimate of the
- * bytes without bias. As in tcmalloc and in OCaml's Memprof; docs/statistical.md has the formulas. */
+ * bytes without bias. As in tcmalloc and in OCaml's Memprof; docs/metering.md has the formulas. */
 struct sti_sampler {
     uint64_t random[4]; /* xoshiro256++ */
     double mean_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The probabilities behind docs/statistical.md (chance.h). */
+ * The probabilities behind docs/metering.md (chance.h). */
 #include "chance.h"
 
 #include <gsl/gsl_cdf.h>

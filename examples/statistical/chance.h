@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The probabilities behind docs/statistical.md: what a meter that only looks at random samples can promise. Pure
+ * The probabilities behind docs/metering.md: what a meter that only looks at random samples can promise. Pure
  * functions; the special functions are the GNU Scientific Library's.
  *
  * Two models. A stint sampler is a Poisson process over bytes, of a mean interval of so many bytes. OCaml's Memprof,

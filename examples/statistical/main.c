@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint-statistics: the tables of docs/statistical.md. It prints the same each time. */
+ * stint-statistics: the tables of docs/metering.md. It prints the same each time. */
 #include <stdio.h>
 #include <string.h>
 

@@ -143,7 +143,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
     worker->clock = now;
 }
 
-/* --- Waiting until a future resolves; see docs/waiting.md. Any thread.
+/* --- Waiting until a future resolves; see docs/pool.md. Any thread.
  *
  * A task that waits for another of its pool's runs it, if nobody else has begun to: on top of its own frames, in a
  * scope of its own. Nothing else is ever run there: what is below has to wait for it, and could be what it waits for.

@@ -30,7 +30,7 @@
 
 /* Every so many plain tasks one comes first from where the worker otherwise comes late or never: so nothing that never
  * runs empty can starve anything else. Of four such turns two are for the submission queue, one for the oldest task of
- * the worker's own deque, and one for the oldest of another's, each in turn: docs/executor.md has the bounds. */
+ * the worker's own deque, and one for the oldest of another's, each in turn: docs/pool.md has the bounds. */
 #define OTHER_TURN 16
 
 /* And so many times another priority than the highest: see stint_priority. */

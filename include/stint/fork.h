@@ -21,7 +21,7 @@
  * fork or join of the one that has forks to give.
  *
  * An interrupt first settles the forks of the frames it leaves: those that nobody took are dropped, the others are
- * stopped and waited for; only then are the frames left. docs/forking.md has the protocols. */
+ * stopped and waited for; only then are the frames left. docs/pool.md has the protocols. */
 #ifndef STINT_FORK_H
 #define STINT_FORK_H
 

@@ -2,11 +2,11 @@
  *
  * Guards: release actions that run when the task is interrupted. Memory needs none, since it is rolled back;
  * descriptors, temporary files, locks, and everything else outside the task's heap do. After Reppy's treatment of
- * asynchronous interrupts and the resources of memprof-limits. docs/recovering.md shows them at work.
+ * asynchronous interrupts and the resources of memprof-limits. docs/interrupts.md shows them at work.
  *
  * Any thread. All of these concern its innermost scope; outside a scope they work too, and nothing interrupts them. A
  * release runs masked, may allocate within the scope's grace, and must return. Where it was a signal or the end
- * of a worker's stack that stopped the task, it has some 50 KiB of stack on a worker (docs/escapes.md).
+ * of a worker's stack that stopped the task, it has some 50 KiB of stack on a worker (docs/interrupts.md).
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
  * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD

@@ -12,7 +12,7 @@
  * where the following allows it: task.h.) It is never delivered
  *   - while masked;
  *   - with a frame between here and the scope of code that may not be left in its midst. The program itself may, what
- *     stint_module_allow names, and some libraries of which it is known (docs/escapes.md); others not: libc (a
+ *     stint_module_allow names, and some libraries of which it is known (docs/interrupts.md); others not: libc (a
  *     comparator under qsort), the loader (a constructor under dlopen), the C++ runtime, that of OpenMP (a parallel
  *     region), any other library, and code that was generated;
  *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took
@@ -23,7 +23,7 @@
  * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
  * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
  * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
- * variable points to them (docs/recovering.md). Locks made by hand, of a semaphore too, and thread_local variables that
+ * variable points to them (docs/interrupts.md). Locks made by hand, of a semaphore too, and thread_local variables that
  * are being made are not seen: mask them. */
 #ifndef STINT_INTERRUPT_H
 #define STINT_INTERRUPT_H
@@ -97,8 +97,8 @@ STINT_API int stint_module_allow(const char *name);
  * pools of their own and hand them from one task to the next. Such blocks outlive the task; they count for its
  * allocation limit, not for its memory limit. The module is protected as above, as an interrupt inside it might leave
  * its cache half changed. Where they are loaded with the program, cairo, FFTW, GLib, ICU, librsvg, MPFR, OpenSSL,
- * Pango, Tcl, and what makes blocks for them are kept from the start (docs/escapes.md), until stint_module_allow names
- * them.
+ * Pango, Tcl, and what makes blocks for them are kept from the start (docs/interrupts.md), until stint_module_allow
+ * names them.
  *
  * A block is the module's by the address that calls malloc's family or operator new. So what other modules allocate for
  * it (libstdc++, GLib) is not: name those too where it matters. And where a function ends in a call of malloc (a tail

@@ -10,7 +10,7 @@
  *     s * interval              estimates its charged bytes,
  *     s * interval / c          estimates 1, the block itself;
  *
- * summed up over many blocks both are unbiased. docs/profiling.md tells more, docs/statistical.md has the errors.
+ * summed up over many blocks both are unbiased. docs/profiling.md tells more, docs/metering.md has the errors.
  *
  * One profile at a time, of the whole process. Limits know nothing of it: a task's outcome and usage.allocated are the
  * same with a profile and without, only usage.samples differs. While none runs, nothing costs anything. */

@@ -63,7 +63,7 @@ STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
 STINT_API size_t stint_roots_kept_bytes(void);
 
 /* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose.
- * Nor does a rollback undo what is opened then, or set of the thread (docs/recovering.md). The blocks are charged to
+ * Nor does a rollback undo what is opened then, or set of the thread (docs/interrupts.md). The blocks are charged to
  * the allocation limit and not to the memory limit. Interrupts are deferred; the end of the outermost pair is a sample
  * point. Nests. Any thread: of its innermost scope; outside of scopes they do nothing. */
 STINT_API void stint_keep_begin(void);

@@ -192,7 +192,7 @@ typedef enum stint_reason {
  * task do, or else at the next sample point, for which there are 64 KiB more. If it uses those up too and still may not
  * be left (masked, or with a lock held, or inside a library that is not left), the fault is the program's, as all other
  * faults are, and as the end of any other thread's stack is. Of nested scopes the innermost one ends that began above
- * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/escapes.md tells
+ * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/interrupts.md tells
  * all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks. */
 
 /* Threads. A thread that a task starts, by itself or by a library, is not the task's. What the thread allocates is the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions behind docs/statistical.md: against published figures, against sums and inverses of themselves, and
+ * The functions behind docs/metering.md: against published figures, against sums and inverses of themselves, and
  * against what the real sampler does to simulated tasks. */
 #include "support.h"
 

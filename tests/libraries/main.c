@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The chaos over libraries that are not on the list (docs/escapes.md): each is used in place, first of all inside a
+ * The chaos over libraries that are not on the list (docs/interrupts.md): each is used in place, first of all inside a
  * task, and its tasks are stopped at random points, with a grace that is often too small. No frame of it may ever be
  * left: a guard and the unwinder's entry look at that by libgcc (frames.h). What it does at worst is what it does in a
  * program without stint whose malloc fails: end the process, where that does so too (plain.c). So each library has
