@@ -229,7 +229,7 @@ class Descriptors(unittest.TestCase):
         for reader in readers:
             reader.socket.close()
         status, said = server.stop()
-        self.assertEqual((status, said), (0, "stint-sqld: 9 connections at once: it may have 100 descriptors only\n"))
+        self.assertEqual((status, said), (0, "stint-sqld: 9 connections at once: the process may have only 100 descriptors\n"))
 
 
 class Places(ServerTest):
