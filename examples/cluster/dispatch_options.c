@@ -61,7 +61,8 @@ static bool read_time(const char *option, const char *text, int64_t *nanoseconds
     if (!arguments_duration(option, text, &time))
         return false;
     *nanoseconds = (int64_t)time;
-    return (time >= 1000000 && time <= INT64_MAX) || arguments_bad("%s: '%s' is not a duration of 1ms or more", option, text);
+    return (time >= 1000000 && time <= INT64_MAX) ||
+           arguments_bad("%s: '%s' is not a duration of 1ms or more", option, text);
 }
 
 static bool read_stream(struct streams *streams, int option)

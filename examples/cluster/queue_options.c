@@ -49,5 +49,6 @@ bool queue_options_end(const bus_options *bus)
         return arguments_bad("--server is missing");
     if (count == 0)
         return arguments_bad("--server: a URL is missing");
-    return count <= BUS_SERVERS_MAX || arguments_bad("--server: %zu URLs, but at most %d are allowed", count, BUS_SERVERS_MAX);
+    return count <= BUS_SERVERS_MAX ||
+           arguments_bad("--server: %zu URLs, but at most %d are allowed", count, BUS_SERVERS_MAX);
 }

@@ -134,9 +134,10 @@ static enum MHD_Result begin_query(struct server *server, struct MHD_Connection 
     if (!account)
         return refuse_key(connection);
     if (tenants_need_no_key(server->tenants) && is_of_another_site(connection, client))
-        return reply_error(connection, MHD_HTTP_FORBIDDEN, NULL, NULL,
-                           "another site's page may not ask without a key: the origin must be the host, and on this machine "
-                           "the host must be localhost");
+        return reply_error(
+            connection, MHD_HTTP_FORBIDDEN, NULL, NULL,
+            "another site's page may not ask without a key: the origin must be the host, and on this machine "
+            "the host must be localhost");
     if (is_length_too_great(connection, server->options->statement))
         return refuse_length(server, connection);
     if (!accept_choose(header(connection, MHD_HTTP_HEADER_ACCEPT), &format))
@@ -167,7 +168,8 @@ static enum MHD_Result go_on_with_query(struct request *request, const char *byt
     if (!request_append(request, "", 0))
         return MHD_NO;
     if (strlen(request->body) < request->length)
-        return reply_error(request->connection, MHD_HTTP_BAD_REQUEST, NULL, NULL, "a statement must not contain zero bytes");
+        return reply_error(request->connection, MHD_HTTP_BAD_REQUEST, NULL, NULL,
+                           "a statement must not contain zero bytes");
     client_leave_time(request->client);
     request_submit(request);
     /* It closed its side before its request was read: that is told once. */

@@ -163,7 +163,8 @@ static bool fits_together(struct options *options)
     if (options->wall && options->unbounded)
         return arguments_bad("--wall and --unbounded exclude each other");
     if (options->wall && options->global_memory != STINT_MEMORY_LIMIT_OF_CGROUP)
-        return arguments_bad("--wall and --global-memory exclude each other: each walled query has a process of its own");
+        return arguments_bad(
+            "--wall and --global-memory exclude each other: each walled query has a process of its own");
     if (options->answer && !options->wall)
         return arguments_bad("--answer has an effect only with --wall");
     if (!options->answer)
