@@ -136,7 +136,7 @@ def a_job_whose_workers_die_is_a_dead_letter_and_the_others_go_on(cluster, folde
     worker = stream.worker(*arguments)
     status, lines, _, _ = process.end()
     check(status == 1 and lines[killer]["outcome"] == "error", lines[killer])
-    check("each worker that ran it has died" in lines[killer]["detail"], lines[killer])
+    check("every worker that ran it died" in lines[killer]["detail"], lines[killer])
     check(all(lines[path]["outcome"] == "ok" for path in others), "the others are ok")
     check(len(stream.dead()) == 1, stream.dead())
     stream.wait_empty()
