@@ -33,7 +33,7 @@ class At:
 
 
 def run_one(urls, folder, *arguments):
-    """A job goes through dispatcher and worker. What both said."""
+    """Sends a job through dispatcher and worker. Returns the output of both."""
     path = write(folder, "one.lua", "return 1")
     arguments = ["--stream", "ONE", *arguments]
     status, _, _, errors = Dispatch(DISPATCH, urls, "--max-bytes", "16M", "--create", *arguments).end()
@@ -46,7 +46,7 @@ def run_one(urls, folder, *arguments):
 
 
 def refused(urls, folder, *arguments):
-    """What both say, which is the same but for their names."""
+    """Returns their message, which differs only by the program's name."""
     path = write(folder, "one.lua", "return 1")
     status, lines, _, errors = Dispatch(DISPATCH, urls, *arguments, path).end()
     check(status == 2 and not lines, (status, errors))

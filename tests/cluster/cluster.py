@@ -32,7 +32,7 @@ def make(cluster, *arguments):
 
 
 class Stream:
-    """Streams of a name of their own, so that tests do not meet."""
+    """Streams with names of their own, so that tests do not meet."""
 
     def __init__(self, cluster, name, *arguments):
         self.cluster, self.name = cluster, name

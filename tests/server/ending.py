@@ -119,7 +119,7 @@ class Databases(unittest.TestCase):
         return database
 
     def test_a_database_may_change_under_it(self):
-        """Queries that are stopped by a jump leave no lock, nor anything else that the writer would wait for."""
+        """Queries that a jump stops leave no lock for which a writer would wait."""
         for pragmas in ((), ("PRAGMA journal_mode = WAL",)):
             database = self.make(*pragmas)
             server = Server("--timeout", "100ms", database=self.path)

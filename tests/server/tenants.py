@@ -54,7 +54,7 @@ class Keys(ServerTest):
         self.server.signal(signal.SIGHUP)
 
     def read_again(self, text, key):
-        """Until this key, which is new, is known."""
+        """Waits until the server knows this new key."""
         self.write(text + f"\n[mark]\nkey = {key}\n")
         self.server.wait_until(lambda: self.server.ask("SELECT 1", **bearer(key)).status == 200, "the new file")
 
