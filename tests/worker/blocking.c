@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocking regions: a substitute takes the place of a sleeping task, within the allowed number, and gives it back; and
- * regions that are nested, left open, interrupted or outside of tasks. */
+ * Blocking regions: a spare takes the place of a task that sleeps, no more of them than there may be, and gives it
+ * back; and regions that are nested, left open, interrupted or nobody's. */
 #include "executor/pool/pool_state.h"
 #include "pools.h"
 
@@ -10,7 +10,7 @@ static unsigned active(stint_pool *pool)
     return atomic_load(&pool->substitutes.active);
 }
 
-/* Waits until no substitute stands in: then each worker has its place again. */
+/* Until nobody stands in for anybody: then each worker has its place again. */
 static void assert_all_in_their_places(stint_pool *pool)
 {
     while (read_pool(pool).substituting > 0)
@@ -211,7 +211,7 @@ TEST(nothing_is_begun_while_as_many_run_as_there_are_workers)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* Tasks that a substitute's task has submitted, and leaves behind when it goes to sleep, are run by others. */
+/* What a spare's task has submitted, and it leaves behind when it goes to sleep, is run by the others. */
 static int submit_two(void *arg, void **value)
 {
     struct sleep *sleep = arg;
