@@ -101,7 +101,7 @@ bool figure_read(struct figure_list *figures, const char *path)
     }
     good = good && json_error_code(&fault) == json_error_premature_end_of_input && figures->count > 0;
     if (!good)
-        fprintf(stderr, "stint-bench: %s is no file of figures: %s\n", path, fault.text);
+        fprintf(stderr, "stint-bench: %s is not a file of figures: %s\n", path, fault.text);
     fclose(in);
     return good;
 }

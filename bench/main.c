@@ -66,7 +66,7 @@ static int serve(int argc, char **argv)
             }
         }
     }
-    fprintf(stderr, "stint-bench: --serve is for the program itself\n");
+    fprintf(stderr, "stint-bench: --serve is for stint-bench itself only\n");
     return 2;
 }
 

@@ -13,20 +13,19 @@ static const char help[] =
     "usage: stint-bench [--list] [--only GLOB] [--quick] [--runs N] [--json FILE] [--markdown FILE]\n"
     "                   [--compare OLD.json]\n"
     "\n"
-    "Measures stint beside what one would use instead. The subjects of a bench run in turns, each in a process of its\n"
-    "own, so that what else the machine does disturbs all of them; trust the ratios, not the nanoseconds.\n"
+    "Compares stint with what one would use instead. The subjects of a bench run in turns, each in a process of its\n"
+    "own, so other programs disturb all of them alike. Trust the ratios, not the nanoseconds.\n"
     "\n"
     "  --list           name the benches and their subjects, and measure nothing\n"
     "  --only GLOB      only the benches whose names match, as in 'alloc.*'\n"
-    "  --quick          all in less than 5 minutes; otherwise less than 30\n"
-    "  --runs N         start each subject's process N times; 11, or 5 with --quick\n"
-    "  --json FILE      also write one line of JSON a figure; - is standard output, and the table goes to standard "
-    "error\n"
+    "  --quick          less than 5 minutes; otherwise less than 30\n"
+    "  --runs N         start each subject's process N times; default 11, or 5 with --quick\n"
+    "  --json FILE      also write one line of JSON a figure; -: to standard output, and the table to standard error\n"
     "  --markdown FILE  also write the table in Markdown\n"
-    "  --compare FILE   say what got slower since an earlier run wrote FILE\n"
-    "  --help           this\n"
+    "  --compare FILE   name what got slower since an earlier run wrote FILE\n"
+    "  --help           show this help\n"
     "\n"
-    "Exit status: 0; 1 when something got slower beyond the noise, or could not be measured; 2 for a usage error.\n";
+    "Exit status: 0; 1 something got slower beyond the noise, or could not be measured; 2 usage error.\n";
 
 static void misused(const char *what)
 {

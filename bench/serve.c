@@ -64,6 +64,6 @@ int bench_serve_main(const struct bench_work *works, int argc, char **argv)
                 return bench_serve(work, (unsigned)workers);
         }
     }
-    fprintf(stderr, "%s is a part of stint-bench: run that\n", argv[0]);
+    fprintf(stderr, "%s is a part of stint-bench: run stint-bench\n", argv[0]);
     return 2;
 }

@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     /* The wall first, as it forks; then pool, server and whatever else has threads. */
     int error = stint_wall_create(&behind, &wall);
     if (error != 0 || stint_pool_create(NULL, &pool) != 0) {
-        fprintf(stderr, "server-small: %s\n", error != 0 ? message : "no pool can be had");
+        fprintf(stderr, "server-small: %s\n", error != 0 ? message : "cannot make a pool");
         return 1;
     }
     sigset_t ends;

@@ -26,7 +26,7 @@ static inline void *check_mainless(void *arg)
     _exit(is_good() ? 0 : 1);
 }
 
-/* The process ends with 0 where it is good afterwards. */
+/* Ends the main thread. The process then ends, with status 0 if is_good() says so. */
 static inline _Noreturn void end_main_thread(bool (*is_good)(void))
 {
     static bool (*check)(void);

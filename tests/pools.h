@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of the pool: making pools and accounts, submitting, taking what came of it, and the tasks that most tests
- * have. */
+ * For tests of the pool: functions that make pools and accounts, submit tasks and take outcomes, and the tasks that
+ * most tests use. */
 #ifndef TESTS_POOLS_H
 #define TESTS_POOLS_H
 
@@ -89,7 +89,7 @@ static inline stint_future *await_pointer(stint_future *_Atomic *pointer)
     return future;
 }
 
-/* Fork and join until another thread has taken what was forked before. */
+/* Forks and joins until another thread has taken an earlier fork. */
 static inline void have_stolen(const atomic_uint *begun)
 {
     while (atomic_load(begun) == 0) {

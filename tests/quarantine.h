@@ -18,7 +18,7 @@ static inline bool in_debug_mode(void)
     return value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
 }
 
-/* What one thread's takes of tasks of this size, in bytes. */
+/* Bytes that one thread's quarantine takes after tasks of this size. */
 static inline size_t quarantine_room(size_t of_task)
 {
     return in_debug_mode() ? RECORD + 32 * (((size_t)512 << 10) + of_task / 16) : 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of the ground floor share: cmocka, running a task, random numbers, and the allocation functions in one
- * table, so that a test runs with each family that the build has.
+ * Shared by the tests of the ground floor: cmocka, running a task, random numbers, and a table of the allocation
+ * functions, so that a test runs with each family of the build.
  *
- * A failing assertion jumps, and would leave a scope open: tasks note what they see, and the test asserts
- * afterwards. */
+ * A failing assertion jumps, and would leave a scope open: tasks note what they see, and the test asserts later. */
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
@@ -65,7 +64,7 @@ static inline const struct family *family_at(unsigned i)
     return i == 1 && stint_malloc_is_overridden() ? &libc_family : NULL;
 }
 
-/* What a task may have held at most whose peak was measured so. */
+/* The most that a task with this measured peak may have held. */
 static inline size_t most_behind(const stint_usage *usage)
 {
     size_t slack = usage->allocated / 16;
@@ -193,7 +192,7 @@ static inline void *keep(void *block)
     return block;
 }
 
-/* What is free takes other values: whoever uses it still finds them. */
+/* Overwrites free memory, so that code that still uses a freed block finds other values. */
 static inline int fill_blocks(void *arg, void **value)
 {
     (void)arg;

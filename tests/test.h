@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * TEST(name) { ... } is a test, which enters itself before main; TEST_MAIN() is the program that runs those of its
- * file, in the order in which they stand there. cmocka's part of a test, for C and C++. */
+ * TEST(name) { ... } is a test, which enters itself before main; TEST_MAIN() is the program that runs the tests of its
+ * file, in the order of the file. This is cmocka's part of a test, for C and C++. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
@@ -156,8 +156,8 @@ static inline void count_records(struct test_list *all)
     }
 }
 
-/* With what is done before it and after it, whatever becomes of it; NULL: nothing. Constructors run in the order of
- * their priorities, of which a program has those above 100. */
+/* With a setup and a teardown that always runs; NULL: none. Constructors run in the order of their priorities; a
+ * program may use those above 100. */
 #define TEST_WITH(name, setup, teardown)                                                                               \
     static void name(void **);                                                                                         \
     __attribute__((constructor(101 + __LINE__))) static void add_##name(void)                                          \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report for people, whole and as one line; for machines, as JSON, whose fields docs/postmortem.md lists; and as a
+ * A report for people, whole and as one line; for machines, as JSON, whose fields docs/reports.md lists; and as a
  * profile. In the module that writes profiles. One thread; errors are the stream's. */
 #include <errno.h>
 #include <inttypes.h>

@@ -11,27 +11,26 @@
 
 static const char help[] =
     "Usage: stint-batch [OPTION]... PATH...\n"
-    "Parse files, each as a task with a budget of its own, in processes that can do nothing else: a file that asks "
-    "for\n"
-    "too much, or crashes its parser, ends there, and the others go on. The kind is known by the ending: .xml .json\n"
-    ".sql .lua .expr .bad; other files are skipped and counted.\n"
+    "Parse files, each in a task with a budget of its own, in other processes that can reach nothing. A file that\n"
+    "asks for too much, or crashes its parser, ends alone; the others go on. The ending tells the kind: .xml .json\n"
+    ".sql .lua .expr .bad. Other files are skipped and counted.\n"
     "\n"
     "A PATH is a file, or a folder, which is walked in sorted order; '-' reads paths from standard input, one a line.\n"
     "\n"
-    "  -j, --workers N         run N files at once; default: the number of processors\n" BUDGET_HELP
-    "      --reuse N           so many files in one process, one after the other; default 128; 1: each alone\n"
-    "      --in-place          parse them in this process, for files that you trust not to attack their parser\n"
-    "      --unbounded         in place, without tasks and limits, to measure against\n"
-    "      --json FILE         write a JSON line for each file, and one for the summary; '-': to standard output\n"
-    "      --report DIR        write to this folder why each file that was not ok was stopped, a file for each\n"
+    "  -j, --workers N         parse N files at once; default: the number of processors\n" BUDGET_HELP
+    "      --reuse N           parse N files in one process, one after the other; default 128; 1: each alone\n"
+    "      --in-place          parse in this process; for files that you trust\n"
+    "      --unbounded         parse in this process, without tasks and limits, as a baseline for measurements\n"
+    "      --json FILE         write a JSON line for each file and one for the summary; '-': to standard output\n"
+    "      --report DIR        write a report to this folder for each file that was not ok: why it was stopped\n"
     "  -0, --null              paths on standard input end with a zero byte\n"
-    "  -q, --quiet             no progress bar and no table, only the summary line\n"
-    "  -h, --help              show this\n"
+    "  -q, --quiet             show only the summary line\n"
+    "  -h, --help              show this help\n"
     "  -V, --version           show the version\n"
     "\n" ARGUMENTS_UNITS_HELP "; 0 is no limit.\n"
     "\n"
-    "On a terminal a progress bar is shown. Ctrl-C cancels what is left; within a second it reports, and ends.\n"
-    "Exit status: 0 all ok, 1 some were not, 2 unusable arguments, 130 cancelled by Ctrl-C.\n";
+    "A terminal shows the progress. Ctrl-C cancels the rest; the program then reports and ends within a second.\n"
+    "Exit status: 0 all files were ok, 1 some were not, 2 usage error or no wall, 130 Ctrl-C.\n";
 
 enum { OPTION_UNBOUNDED = 256, OPTION_JSON, OPTION_REPORT, OPTION_IN_PLACE, OPTION_REUSE };
 
@@ -78,9 +77,9 @@ static bool read_option(void *all, int option)
 static bool fits_together(const struct options *options)
 {
     if (options->path_count == 0)
-        return arguments_bad("no PATH was given");
+        return arguments_bad("a PATH is missing");
     if (options->reuse && (options->in_place || options->unbounded))
-        return arguments_bad("--reuse is of no use with %s", options->unbounded ? "--unbounded" : "--in-place");
+        return arguments_bad("--reuse has no effect with %s", options->unbounded ? "--unbounded" : "--in-place");
     return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 

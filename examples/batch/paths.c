@@ -168,7 +168,7 @@ bool paths_separator_fits(bool zero_separated, char *const *names, int count)
         if (is_input(names[i]))
             return true;
     }
-    return !zero_separated || arguments_bad("-0 is of use only where a PATH is '-'");
+    return !zero_separated || arguments_bad("-0 has an effect only if a PATH is '-'");
 }
 
 void paths_free(struct paths *paths)

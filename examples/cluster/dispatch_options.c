@@ -7,28 +7,26 @@
 
 static const char help[] =
     "Usage: stint-dispatch --server URL[,URL...] [OPTION]... PATH...\n"
-    "Send files as jobs to a JetStream work queue, from which stint-worker takes them, and report what came of each.\n"
-    "The queue is made if it is missing. Files are found and known as by stint-batch; equal files are sent once.\n"
+    "Send files as jobs to a JetStream work queue, from which stint-worker takes them, and report each outcome.\n"
+    "A missing queue is made. PATH and kinds of files are as in stint-batch; equal files are sent once.\n"
     "\n" QUEUE_OPTIONS_HELP
-    "      --replicas N         copies of each stream, 1 to 5; default: as they are, and of what is made 1\n"
-    "      --max-jobs N         of a stream that is made: jobs that may wait in it; default 1000000; 0: no limit\n"
-    "      --max-bytes SIZE     likewise bytes, which the servers set aside; default 1G\n"
-    "      --ack-wait DURATION  of a consumer that is made: a job of which its worker says nothing for so long goes "
-    "to\n"
-    "                           another one; default 30s\n"
-    "      --keep DURATION      of a stream that is made: results are kept for so long; default 24h\n"
-    "      --run NAME           go on with the run of this name: what it has sent is not sent again; default: a new "
-    "one\n"
+    "      --replicas N         copies of each stream, 1 to 5; default: unchanged, 1 for a new stream\n"
+    "      --max-jobs N         for a new stream: jobs that may wait; default 1000000; 0: no limit\n"
+    "      --max-bytes SIZE     for a new stream: bytes that may wait, which the servers set aside; default 1G\n"
+    "      --ack-wait DURATION  for a new consumer: time after which the job of a silent worker goes to another;\n"
+    "                           default 30s\n"
+    "      --keep DURATION      for a new stream: time that results are kept; default 24h\n"
+    "      --run NAME           resume the run of this name, and send only what it has not sent; default: a new run\n"
     "      --create             only make what is missing\n"
-    "      --json FILE          write a JSON line for each file, and one for the summary; '-': to standard output\n"
+    "      --json FILE          write a JSON line for each file and one for the summary; '-': to standard output\n"
     "  -0, --null               paths on standard input end with a zero byte\n"
-    "  -q, --quiet              no progress bar and no table, only the summary line\n"
-    "  -h, --help               show this\n"
+    "  -q, --quiet              show only the summary line\n"
+    "  -h, --help               show this help\n"
     "  -V, --version            show the version\n"
     "\n" ARGUMENTS_UNITS_HELP ".\n"
     "\n"
-    "Ctrl-C cancels what was sent, on whichever worker it runs, and still reports; a second one ends at once.\n"
-    "Exit status: 0 all ok, 1 some were not, 2 nothing could be sent, 130 cancelled by Ctrl-C.\n";
+    "Ctrl-C cancels the jobs, on whichever worker they run, and still reports; a second Ctrl-C ends at once.\n"
+    "Exit status: 0 all files were ok, 1 some were not, 2 nothing could be sent, 130 Ctrl-C.\n";
 
 enum {
     OPTION_REPLICAS = 256,
@@ -63,7 +61,8 @@ static bool read_time(const char *option, const char *text, int64_t *nanoseconds
     if (!arguments_duration(option, text, &time))
         return false;
     *nanoseconds = (int64_t)time;
-    return (time >= 1000000 && time <= INT64_MAX) || arguments_bad("%s: '%s' is no time of 1ms or more", option, text);
+    return (time >= 1000000 && time <= INT64_MAX) ||
+           arguments_bad("%s: '%s' is not a duration of 1ms or more", option, text);
 }
 
 static bool read_stream(struct streams *streams, int option)
@@ -118,9 +117,9 @@ static bool fits_together(const struct dispatch_options *options)
     if (!queue_options_end(&options->bus))
         return false;
     if (options->create && options->path_count)
-        return arguments_bad("--create sends nothing: '%s' is too much", options->paths[0]);
+        return arguments_bad("--create sends nothing, so it takes no PATH: '%s'", options->paths[0]);
     if (!options->create && !options->path_count)
-        return arguments_bad("no PATH was given");
+        return arguments_bad("a PATH is missing");
     return paths_separator_fits(options->zero_separated, options->paths, options->path_count);
 }
 

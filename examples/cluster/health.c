@@ -140,7 +140,7 @@ struct health *health_open(const char *address, struct bus *bus, struct places *
                                           MHD_OPTION_CONNECTION_TIMEOUT, CLIENT_SECONDS, MHD_OPTION_END);
     }
     if (!health || !health->daemon) {
-        bus_say(bus, "--health: cannot be started");
+        bus_say(bus, "--health: cannot start");
         close(listener);
         free(health);
         return NULL;

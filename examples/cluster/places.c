@@ -157,9 +157,9 @@ static void do_job(struct place *place, const struct job *job)
         bus_say(places->options.bus, "job %s, delivery %llu: %s", job->id, (unsigned long long)job->deliveries,
                 job->name);
     if (job->deliveries > places->options.max_runs)
-        fail(&task, &record, EOWNERDEAD, "given up: each worker that ran it has died or lost it");
+        fail(&task, &record, EOWNERDEAD, "given up: every worker that ran it died or lost it");
     else if (!job->known)
-        fail(&task, &record, EINVAL, "its kind is not known here");
+        fail(&task, &record, EINVAL, "this worker does not know its kind");
     else if (!run_job(place, job, &task, &record)) {
         stop_progress(place);
         settle_hand_back(&places->settler, job);
@@ -176,7 +176,7 @@ static void handle(struct place *place, natsMsg *message)
 {
     struct job job;
     if (!job_read(&job, message, place->all->options.stream)) {
-        bus_say(place->all->options.bus, "a message of %s is no job; it is dropped", natsMsg_GetSubject(message));
+        bus_say(place->all->options.bus, "dropped a message of %s, which is not a job", natsMsg_GetSubject(message));
         stop_progress(place);
         natsMsg_Term(message, NULL);
     } else if (!conclude_known(place, &job)) {

@@ -46,8 +46,9 @@ bool queue_options_end(const bus_options *bus)
 {
     size_t count = bus->servers ? count_servers(bus->servers) : 0;
     if (!bus->servers)
-        return arguments_bad("no --server was given");
+        return arguments_bad("--server is missing");
     if (count == 0)
-        return arguments_bad("--server: there is no URL in it");
-    return count <= BUS_SERVERS_MAX || arguments_bad("--server: %zu URLs are more than %d", count, BUS_SERVERS_MAX);
+        return arguments_bad("--server: a URL is missing");
+    return count <= BUS_SERVERS_MAX ||
+           arguments_bad("--server: %zu URLs, but at most %d are allowed", count, BUS_SERVERS_MAX);
 }

@@ -46,7 +46,7 @@ static void note_refusal(struct sender *sender, struct parcel *parcel, const jsP
         parcel->state = parcel->state == PARCEL_SENDING ? PARCEL_SENT : parcel->state; /* it waits there already */
         sender->confirmed++;
     } else if (refusal->ErrCode == JSStreamMessageExceedsMaximumErr) {
-        parcel_fail(parcel, EMSGSIZE, "larger than the stream lets a message be");
+        parcel_fail(parcel, EMSGSIZE, "larger than a message of this stream may be");
     } else if (full && sender->confirmed == 0) {
         snprintf(sender->refused, sizeof sender->refused, "the stream %s is full: %s", sender->stream,
                  refusal->ErrText);
@@ -184,7 +184,7 @@ static void fail(struct sender *sender, struct parcel *parcel, int error, size_t
     if (error)
         parcel_fail_unread(parcel, error, size, sender->most_bytes);
     else
-        parcel_fail(parcel, EBUSY, "it was changed while it was being sent");
+        parcel_fail(parcel, EBUSY, "the file changed while it was being sent");
     pthread_mutex_unlock(&sender->lock);
 }
 

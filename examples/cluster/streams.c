@@ -73,7 +73,7 @@ static void end(struct set *set)
 
 static bool refuse(const struct set *set, const char *what, const char *name, const char *shape)
 {
-    bus_say(set->bus, "the %s %s is there with another shape: %s", what, name, shape);
+    bus_say(set->bus, "the %s %s exists with other settings: %s", what, name, shape);
     return false;
 }
 
@@ -281,12 +281,12 @@ static bool all_are_there(const struct set *set)
 {
     for (int i = 0; i < COUNT; i++) {
         if (!set->streams[i].exists) {
-            bus_say(set->bus, "there is no stream %s: stint-dispatch makes it", set->streams[i].name);
+            bus_say(set->bus, "there is no stream %s: stint-dispatch --create makes it", set->streams[i].name);
             return false;
         }
     }
     if (!set->consumer_exists)
-        bus_say(set->bus, "the stream %s has no consumer %s: stint-dispatch makes it", set->streams[0].name,
+        bus_say(set->bus, "the stream %s has no consumer %s: stint-dispatch --create makes it", set->streams[0].name,
                 set->wanted->durable);
     return set->consumer_exists;
 }

@@ -186,7 +186,7 @@ static bool open_wall(const struct worker_options *options, stint_wall **wall)
         return true;
     int error = parse_wall_create(&wanted, wall, message, sizeof message);
     if (error)
-        fprintf(stderr, "stint-worker: no wall can be had here, and only --in-place goes without: %s\n",
+        fprintf(stderr, "stint-worker: cannot make a wall (--in-place works without one): %s\n",
                 message[0] ? message : strerror(error));
     return error == 0;
 }

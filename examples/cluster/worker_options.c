@@ -11,17 +11,17 @@
 
 static const char help[] =
     "Usage: stint-worker --server URL[,URL...] [OPTION]...\n"
-    "Take jobs from a JetStream work queue, run each as a task with a budget of its own, in processes that can do\n"
-    "nothing else, and report what came of it. stint-dispatch makes the queue and fills it.\n"
+    "Take jobs from a JetStream work queue, run each in a task with a budget of its own, in other processes that can\n"
+    "reach nothing, and record the outcome. stint-dispatch makes the queue and fills it.\n"
     "\n" QUEUE_OPTIONS_HELP
     "  -c, --concurrency N      jobs in hand at once; default: twice the number of processors\n" BUDGET_HELP
-    "      --reuse N            so many jobs in one process, one after the other; default 128; 1: each alone\n"
-    "      --in-place           run them in this process, for documents that you trust not to attack their parser\n"
-    "      --max-runs N         a job whose worker has died N times is a dead letter; default 5\n"
-    "      --drain DURATION     after SIGTERM running jobs may go on for so long, then they go to others; default 10s\n"
+    "      --reuse N            run N jobs in one process, one after the other; default 128; 1: each alone\n"
+    "      --in-place           run jobs in this process; for documents that you trust\n"
+    "      --max-runs N         write a job off after N deliveries to workers that died; default 5\n"
+    "      --drain DURATION     time for running jobs to end after SIGTERM; then others get them; default 10s\n"
     "      --health ADDR:PORT   answer /healthz, and /metrics as OpenMetrics\n"
-    "  -v, --verbose            a line for each job that begins\n"
-    "  -h, --help               show this\n"
+    "  -v, --verbose            print a line for each job that begins\n"
+    "  -h, --help               show this help\n"
     "  -V, --version            show the version\n"
     "\n" ARGUMENTS_UNITS_HELP "; 0 is no limit.\n"
     "\n"
@@ -83,8 +83,8 @@ arguments_next worker_options_read(struct worker_options *options, int argc, cha
     if (next != ARGUMENTS_RUN)
         return next;
     if (optind < argc)
-        return arguments_bad("'%s' is no option", argv[optind]), ARGUMENTS_BAD;
+        return arguments_bad("unexpected argument '%s'", argv[optind]), ARGUMENTS_BAD;
     if (options->reuse && options->in_place)
-        return arguments_bad("--reuse is of no use with --in-place"), ARGUMENTS_BAD;
+        return arguments_bad("--reuse has no effect with --in-place"), ARGUMENTS_BAD;
     return queue_options_end(&options->bus) ? ARGUMENTS_RUN : ARGUMENTS_BAD;
 }

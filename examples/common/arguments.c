@@ -28,14 +28,14 @@ static bool bad_option(const struct option *known, int kind, char **argv)
 {
     const char *argument = argv[optind - 1];
     if (kind == ':')
-        return arguments_bad("%s: its argument is missing", argument);
+        return arguments_bad("%s needs an argument", argument);
     if (optopt == 0)
-        return arguments_bad("'%s' is no option", argument);
+        return arguments_bad("unknown option '%s'", argument);
     for (const struct option *option = known; option->name; option++) {
         if (option->val == optopt && option->has_arg == no_argument)
             return arguments_bad("--%s takes no argument", option->name);
     }
-    return arguments_bad("'-%c' is no option", optopt);
+    return arguments_bad("unknown option '-%c'", optopt);
 }
 
 arguments_next arguments_read(const struct arguments *arguments, void *options, int argc, char **argv)
@@ -57,7 +57,7 @@ arguments_next arguments_read(const struct arguments *arguments, void *options, 
 bool arguments_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
     return (text_read_number(text, number) && *number >= least && *number <= most) ||
-           arguments_bad("%s: '%s' is no number from %" PRIu64 " to %" PRIu64, option, text, least, most);
+           arguments_bad("%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, option, text, least, most);
 }
 
 bool arguments_count(const char *option, const char *text, unsigned most, unsigned *count)
@@ -70,13 +70,13 @@ bool arguments_count(const char *option, const char *text, unsigned most, unsign
 
 bool arguments_size(const char *option, const char *text, size_t *size)
 {
-    return text_read_size(text, size) || arguments_bad("%s: '%s' is no size, such as 64M or 1GiB", option, text);
+    return text_read_size(text, size) || arguments_bad("%s: '%s' is not a size, such as 64M or 1GiB", option, text);
 }
 
 bool arguments_duration(const char *option, const char *text, uint64_t *nanoseconds)
 {
     return text_read_duration(text, nanoseconds) ||
-           arguments_bad("%s: '%s' is no duration, such as 500ms or 2s", option, text);
+           arguments_bad("%s: '%s' is not a duration, such as 500ms or 2s", option, text);
 }
 
 int arguments_complain(const char *about, int error)
@@ -89,7 +89,7 @@ bool arguments_name(const char *option, const char *text, const char **name)
 {
     size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
     if (length == 0 || length > 64 || text[length])
-        return arguments_bad("%s: '%s' is no name of up to 64 letters, digits, - and _", option, text);
+        return arguments_bad("%s: '%s' is not a name of up to 64 letters, digits, - and _", option, text);
     *name = text;
     return true;
 }

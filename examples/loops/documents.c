@@ -231,7 +231,7 @@ bool documents_open(struct documents *documents, int port)
     int error = stint_wall_create(&behind, &documents->wall); /* first, as it forks */
     if (error != 0 || stint_pool_create(NULL, &documents->pool) != 0 ||
         stint_completions_create(&documents->completions) != 0) {
-        fprintf(stderr, "%s\n", error != 0 ? message : "no pool can be had");
+        fprintf(stderr, "%s\n", error != 0 ? message : "cannot make a pool");
         return false;
     }
     documents->descriptor = epoll_create1(EPOLL_CLOEXEC);

@@ -98,7 +98,7 @@ static enum MHD_Result have_written(struct server *server, struct MHD_Connection
     if (file->fd >= 0)
         close(file->fd);
     free(file);
-    return reply_error(connection, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, NULL, "too much is asked for at once");
+    return reply_error(connection, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, NULL, "too many requests at once");
 }
 
 static int write_profile(void *argument, void **value)

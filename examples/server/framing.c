@@ -71,7 +71,7 @@ static bool read_line(struct framing *framing, struct text from, struct text *li
             return true;
         }
         if (c == '\r' || c == '\n')
-            return fail(framing, "a line ends with CR and LF");
+            return fail(framing, "a line must end with CR LF");
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return fail(framing, "a line has a control character in it");
     }
@@ -89,7 +89,7 @@ static const char *read_request_line(struct head *head, struct text line)
 static const char *read_length(struct head *head, struct text value)
 {
     if (value.length == 0 || value.length > 18 || span(value, DIGITS) != value.length)
-        return "a length is one number";
+        return "a length must be one number";
     head->has_length = true;
     for (size_t i = 0; i < value.length; i++)
         head->length = 10 * head->length + (uint64_t)(value.at[i] - '0');
@@ -99,25 +99,25 @@ static const char *read_length(struct head *head, struct text value)
 static const char *read_single(struct head *head, int which, struct text value)
 {
     if (head->trailer)
-        return "a header is behind the body that belongs before it";
+        return "a header after the body belongs before it";
     if (head->seen & 1U << which)
-        return "a header is there twice that can be there once";
+        return "a header that may occur once occurs twice";
     head->seen |= 1U << which;
     if (which == LENGTH)
         return read_length(head, value);
     if (which != CODING)
         return NULL;
     head->chunked = true;
-    return equals(value, "chunked") ? NULL : "a body can be chunked, and has no other coding";
+    return equals(value, "chunked") ? NULL : "the only coding of a body is chunked";
 }
 
 static const char *read_header(struct head *head, struct text line)
 {
     struct text name = { line.at, span(line, TOKEN) };
     if (span(line, " \t"))
-        return "a header goes on in the next line";
+        return "a header continues in the next line";
     if (name.length == 0 || name.length == line.length || line.at[name.length] != ':')
-        return "the name of a header has a space in it, or is none";
+        return "a header has a bad name";
     struct text value = behind(line, name.length + 1);
     value = behind(value, span(value, " \t"));
     while (value.length && strchr(" \t", value.at[value.length - 1]))
@@ -132,8 +132,8 @@ static const char *read_header(struct head *head, struct text line)
 static const char *end_head(const struct head *head)
 {
     if (head->chunked && head->old)
-        return "a body is not chunked in HTTP/1.0";
-    return head->chunked && head->has_length ? "a body has a length or is chunked, and not both" : NULL;
+        return "HTTP/1.0 has no chunks";
+    return head->chunked && head->has_length ? "a body has a length or chunks, not both" : NULL;
 }
 
 /* Parts: the bytes that they have, and where the next one begins; 0: not all have come, or there is a fault. */
@@ -185,7 +185,7 @@ static uint64_t read_chunk(struct framing *framing, struct text from)
         return 0;
     size_t digits = span(line, DIGITS "abcdefABCDEF");
     if (digits == 0 || digits > 8 || (digits < line.length && line.at[digits] != ';'))
-        return fail(framing, "the size of a chunk is a number");
+        return fail(framing, "the size of a chunk must be a number");
     for (size_t i = 0; i < digits; i++)
         size = 16 * size + (uint64_t)(line.at[i] <= '9' ? line.at[i] - '0' : (line.at[i] | 0x20) - 'a' + 10);
     framing->place = size ? CHUNK_END : TRAILER;
@@ -195,7 +195,7 @@ static uint64_t read_chunk(struct framing *framing, struct text from)
 static size_t end_chunk(struct framing *framing, struct text from)
 {
     if (memcmp(from.at, "\r\n", from.length < 2 ? from.length : 2) != 0)
-        return fail(framing, "a line ends with CR and LF");
+        return fail(framing, "a line must end with CR LF");
     if (from.length < 2)
         return 0;
     framing->place = CHUNK;

@@ -34,7 +34,7 @@ static const char *key_of(struct MHD_Connection *connection)
 static enum MHD_Result refuse_key(struct MHD_Connection *connection)
 {
     return reply_error(connection, MHD_HTTP_UNAUTHORIZED, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer",
-                       "a key is needed, as in Authorization: Bearer KEY, and one that is known here");
+                       "a valid key is needed: Authorization: Bearer KEY");
 }
 
 /* Where a request comes from */
@@ -121,7 +121,7 @@ static bool is_length_too_great(struct MHD_Connection *connection, size_t most)
 
 static enum MHD_Result refuse_length(struct server *server, struct MHD_Connection *connection)
 {
-    return reply_error(connection, MHD_HTTP_CONTENT_TOO_LARGE, NULL, NULL, "a statement has at most %zu bytes here",
+    return reply_error(connection, MHD_HTTP_CONTENT_TOO_LARGE, NULL, NULL, "a statement may have at most %zu bytes",
                        server->options->statement);
 }
 
@@ -134,14 +134,15 @@ static enum MHD_Result begin_query(struct server *server, struct MHD_Connection 
     if (!account)
         return refuse_key(connection);
     if (tenants_need_no_key(server->tenants) && is_of_another_site(connection, client))
-        return reply_error(connection, MHD_HTTP_FORBIDDEN, NULL, NULL,
-                           "without keys a query is not for another site's page: the host is to be localhost where the "
-                           "client is here, and the origin is to be the host");
+        return reply_error(
+            connection, MHD_HTTP_FORBIDDEN, NULL, NULL,
+            "another site's page may not ask without a key: the origin must be the host, and on this machine "
+            "the host must be localhost");
     if (is_length_too_great(connection, server->options->statement))
         return refuse_length(server, connection);
     if (!accept_choose(header(connection, MHD_HTTP_HEADER_ACCEPT), &format))
         return reply_error(connection, MHD_HTTP_NOT_ACCEPTABLE, NULL, NULL,
-                           "there is application/json and text/csv here");
+                           "the answer can be application/json or text/csv");
     struct request *request = request_create(server, connection, client, account);
     if (!request)
         return MHD_NO;
@@ -149,7 +150,7 @@ static enum MHD_Result begin_query(struct server *server, struct MHD_Connection 
     client->request = *context = request;
     const char *wrong = lower_budget(connection, &request->budget);
     return wrong ? reply_error(connection, MHD_HTTP_BAD_REQUEST, NULL, NULL,
-                               "%s: it is not well written, or more than the server allows", wrong)
+                               "%s: malformed, or more than the server allows", wrong)
                  : MHD_YES;
 }
 
@@ -167,7 +168,8 @@ static enum MHD_Result go_on_with_query(struct request *request, const char *byt
     if (!request_append(request, "", 0))
         return MHD_NO;
     if (strlen(request->body) < request->length)
-        return reply_error(request->connection, MHD_HTTP_BAD_REQUEST, NULL, NULL, "a statement has no zero bytes");
+        return reply_error(request->connection, MHD_HTTP_BAD_REQUEST, NULL, NULL,
+                           "a statement must not contain zero bytes");
     client_leave_time(request->client);
     request_submit(request);
     /* It closed its side before its request was read: that is told once. */
@@ -197,7 +199,7 @@ static enum MHD_Result handle_cancel(struct server *server, struct MHD_Connectio
 {
     struct request *request = find_running(server, rest);
     if (!request)
-        return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "no such query runs");
+        return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "no such query is running");
     request_cancel(request);
     return reply_nothing(connection);
 }
@@ -206,10 +208,10 @@ static enum MHD_Result handle_extend(struct server *server, struct MHD_Connectio
 {
     struct request *request = find_running(server, rest);
     if (!request)
-        return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "no such query runs");
+        return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "no such query is running");
     if (request_extend(request) != 0)
         return reply_error(connection, MHD_HTTP_CONFLICT, NULL, NULL,
-                           "it has been stopped already, or has no limit of time");
+                           "the query was stopped already, or has no time limit");
     return reply_nothing(connection);
 }
 
@@ -254,11 +256,11 @@ static enum MHD_Result follow(struct server *server, struct MHD_Connection *conn
     bool head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 && strcmp(route->method, MHD_HTTP_METHOD_GET) == 0;
     if (strcmp(method, route->method) != 0 && !head)
         return reply_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED, MHD_HTTP_HEADER_ALLOW, route->method,
-                           "%s is for %s", route->path, route->method);
+                           "%s needs the method %s", route->path, route->method);
     if (route->private && !may_see(server, connection, client))
         return server->page_key ? refuse_key(connection)
                                 : reply_error(connection, MHD_HTTP_FORBIDDEN, NULL, NULL,
-                                              "only for the machine itself, unless there is a --page-key");
+                                              "without --page-key only this machine may ask");
     return route->handle(server, connection, rest);
 }
 
@@ -280,7 +282,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
         if (rest)
             return follow(server, connection, client, &routes[i], method, rest);
     }
-    return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "there is nothing of this name");
+    return reply_error(connection, MHD_HTTP_NOT_FOUND, NULL, NULL, "nothing has this path");
 }
 
 enum MHD_Result http_handle(void *server, struct MHD_Connection *connection, const char *path, const char *method,

@@ -102,7 +102,7 @@ static void apply_tenants(struct chore *chore, bool ok)
     if (ok && reading->file && tenants_apply(chore->server->tenants, reading->file) == 0)
         fprintf(stderr, "stint-sqld: %s was read again\n", chore->server->options->tenants);
     else
-        fprintf(stderr, "stint-sqld: the tenants stay as they are: %s\n",
+        fprintf(stderr, "stint-sqld: the tenants are unchanged: %s\n",
                 reading->message[0] ? reading->message : "out of memory");
     if (ok)
         tenants_file_free(reading->file);

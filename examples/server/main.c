@@ -131,7 +131,7 @@ static bool read_page_key(struct program *program)
     fclose(file);
     program->key[strcspn(program->key, "\r\n")] = 0;
     if (!read || strlen(program->key) < 8 || strlen(program->key) > TENANTS_KEY_MAX)
-        return complain("%s: its first line is no key of 8 to %d characters", path, TENANTS_KEY_MAX);
+        return complain("%s: the first line must be a key of 8 to %d characters", path, TENANTS_KEY_MAX);
     program->server.page_key = program->key;
     return true;
 }
@@ -162,7 +162,7 @@ static void make_room_for_descriptors(struct program *program)
         return;
     rlim_t left = limit.rlim_cur > OTHER_DESCRIPTORS ? limit.rlim_cur - OTHER_DESCRIPTORS : 0;
     options->connections = left < CONNECTION_DESCRIPTORS ? 1 : (unsigned)(left / CONNECTION_DESCRIPTORS);
-    complain("%u connections at once: it may have %llu descriptors only", options->connections,
+    complain("%u connections at once: the process may have only %llu descriptors", options->connections,
              (unsigned long long)limit.rlim_cur);
 }
 
@@ -183,7 +183,7 @@ static bool start_queries(struct program *program)
     if (!error)
         error = stint_pool_create(&pool, &server->pool);
     if (error)
-        return complain("the pool cannot be started: %s", strerror(error));
+        return complain("cannot start the pool: %s", strerror(error));
     server->workers = stint_pool_workers(server->pool);
     unsigned half = server->workers / 2, most = arguments_processors();
     turns_open(half == 0 ? 1 : half < most ? half : most);
@@ -193,7 +193,7 @@ static bool start_queries(struct program *program)
     stint_pool_destroy(server->pool);
     server->pool = NULL;
     server->threads = threads_create(server->workers, options->queue);
-    return server->threads || complain("the threads cannot be started");
+    return server->threads || complain("cannot start the threads");
 }
 
 static bool start_chores(struct program *program)
@@ -231,7 +231,7 @@ static bool start_http(struct program *program)
                          (unsigned)(options->idle_ns / UINT64_C(1000000000)), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                          CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
                          http_completed, server, MHD_OPTION_NOTIFY_CONNECTION, client_notify, server, MHD_OPTION_END);
-    return server->daemon || complain("libmicrohttpd does not start");
+    return server->daemon || complain("cannot start libmicrohttpd");
 }
 
 /* Where somebody waits for the line, as a script does, it names the port that was taken. */
@@ -282,7 +282,7 @@ static int serve(struct program *program)
     if (error != ETIMEDOUT)
         return error ? complain("%s", strerror(error)), EXIT_FAILED : EXIT_ENDED;
     /* What still runs uses all of it. */
-    complain("%zu queries do not end", server->unresolved_count);
+    complain("%zu queries have not ended", server->unresolved_count);
     fflush(NULL);
     if (program->sample)
         unlink(program->sample);

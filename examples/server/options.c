@@ -21,35 +21,34 @@
 
 static const char help[] =
     "Usage: stint-sqld [OPTION]... [DATABASE.db]\n"
-    "Answer SQL over HTTP from a SQLite database, which is opened read-only. Each query is a task with a budget of "
-    "its\n"
-    "own: one that asks for too much costs its sender an error, and nobody else anything. Without a DATABASE a sample\n"
-    "one is made of the countries, languages, currencies and scripts of ISO.\n"
+    "Answer SQL over HTTP from a SQLite database, which is opened read-only. Each query is a task with a budget of\n"
+    "its own: one that asks for too much costs its sender an error, and nobody else anything. Without a DATABASE the\n"
+    "server makes a sample of the countries, languages, currencies and scripts of ISO.\n"
     "\n"
     "      --listen ADDR:PORT    default " LISTEN "; port 0 takes a free one\n"
-    "      --workers N           run N queries at once; default: twice the processors\n"
+    "      --workers N           run N queries at once; default: twice the number of processors\n"
     "      --memory SIZE         bytes a query may hold at once; default 64M\n"
-    "      --allocation SIZE     bytes a query may allocate in all, with those of its answer; default 1G\n"
+    "      --allocation SIZE     bytes a query may allocate in all, its answer included; default 1G\n"
     "      --timeout DURATION    time from a query's arrival to its last row; default 5s\n"
-    "      --queue N             queries that may wait; default 1000. Without --tenants half of them of one address\n"
-    "      --global-memory SIZE  bytes that the whole process should not pass; default: what its control group allows\n"
-    "      --tenants FILE        keys, and what each tenant may take; read again at SIGHUP. Without it each\n"
-    "                            address gets an equal share of the workers' time\n"
-    "      --page-key FILE       the key of the page and of /debug, which only loopback gets without one\n"
+    "      --queue N             queries that may wait; default 1000. Without --tenants one address may have half\n"
+    "      --global-memory SIZE  bytes that the whole process should not pass; default: its control group's limit\n"
+    "      --tenants FILE        keys and limits of tenants; SIGHUP reads it again. Without it each address gets an\n"
+    "                            equal share of the workers' time\n"
+    "      --page-key FILE       key for the page and /debug; without it only this machine may see them\n"
     "      --statement SIZE      bytes of SQL in one request; default 64k, at most 16M\n"
     "      --connections N       connections at once; default and at most 1000\n"
-    "      --idle DURATION       time to send a request in, or to take the end of an answer; default 30s\n"
-    "      --drain DURATION      time that queries get to end in at SIGTERM; default 10s\n"
-    "      --wall                each query in a process of its own, for what nothing in this one can stop; answers\n"
-    "                            then come whole, and rows are not sent before the last one is there\n"
+    "      --idle DURATION       time to send a request, or to take the end of an answer; default 30s\n"
+    "      --drain DURATION      time for running queries to end after SIGTERM; default 10s\n"
+    "      --wall                run each query in a process of its own, which can always be stopped; an answer is\n"
+    "                            then sent when its last row is there\n"
     "      --answer SIZE         with --wall: bytes of an answer; default 16M, at most 1G\n"
-    "      --unbounded           queries without tasks and limits, to measure against\n"
-    "  -h, --help                show this\n"
+    "      --unbounded           run queries without tasks and limits, as a baseline for measurements\n"
+    "  -h, --help                show this help\n"
     "  -V, --version             show the version\n"
     "\n"
     "    curl -d 'SELECT name FROM country LIMIT 3' http://" LISTEN "/query\n"
     "\n" ARGUMENTS_UNITS_HELP "; 0 is no limit.\n"
-    "docs/server.md tells the rest. Exit status: 0 it was told to stop, 1 it could not go on, 2 unusable arguments.\n";
+    "docs/server.md has the rest. Exit status: 0 ended by a signal, 1 error while running, 2 usage error.\n";
 
 enum {
     OPTION_LISTEN = 256,
@@ -110,7 +109,7 @@ static bool read_address(struct options *options, const char *text)
     options->listen = text;
     bool whole = text[0] != ':' && (text[0] == '[' || strchr(text, ':') == strrchr(text, ':'));
     return (whole && address_read(&options->address, text, AI_NUMERICHOST | AI_NUMERICSERV) == 0) ||
-           arguments_bad("--listen: '%s' is no address with a port, such as " LISTEN " or [::1]:8080", text);
+           arguments_bad("--listen: '%s' is not an address with a port, such as " LISTEN " or [::1]:8080", text);
 }
 
 static bool read_limit(struct options *options, int option)
@@ -162,11 +161,12 @@ static bool read_option(void *all, int option)
 static bool fits_together(struct options *options)
 {
     if (options->wall && options->unbounded)
-        return arguments_bad("--wall and --unbounded: what is walled is bounded");
+        return arguments_bad("--wall and --unbounded exclude each other");
     if (options->wall && options->global_memory != STINT_MEMORY_LIMIT_OF_CGROUP)
-        return arguments_bad("--wall and --global-memory: that is of this process, and walled queries have their own");
+        return arguments_bad(
+            "--wall and --global-memory exclude each other: each walled query has a process of its own");
     if (options->answer && !options->wall)
-        return arguments_bad("--answer is of use only with --wall");
+        return arguments_bad("--answer has an effect only with --wall");
     if (!options->answer)
         options->answer = ANSWER;
     return true;
@@ -189,7 +189,7 @@ arguments_next options_read(struct options *options, int argc, char **argv)
     if (next != ARGUMENTS_RUN)
         return next;
     if (argc - optind > 1)
-        return arguments_bad("'%s': there can be one DATABASE only", argv[optind + 1]), ARGUMENTS_BAD;
+        return arguments_bad("'%s': only one DATABASE is allowed", argv[optind + 1]), ARGUMENTS_BAD;
     options->database = argv[optind];
     return fits_together(options) ? ARGUMENTS_RUN : ARGUMENTS_BAD;
 }

@@ -86,10 +86,10 @@ static int read_key(struct tenants_file *file, struct tenant *tenant, const char
 {
     size_t length = strlen(value);
     if (length < KEY_MIN || length > TENANTS_KEY_MAX)
-        return wrong(file, "the key of [%s] has not from %d to %d characters", tenant->name, KEY_MIN, TENANTS_KEY_MAX);
+        return wrong(file, "the key of [%s] must have %d to %d characters", tenant->name, KEY_MIN, TENANTS_KEY_MAX);
     for (const char *c = value; *c; c++) {
         if (*c <= ' ' || *c > '~')
-            return wrong(file, "the key of [%s] has characters that no header can have", tenant->name);
+            return wrong(file, "the key of [%s] has characters that a header cannot have", tenant->name);
     }
     for (size_t i = 0; i < file->tenants.count; i++) {
         if (strcmp(file->tenants.list[i].key, value) == 0)
@@ -101,14 +101,14 @@ static int read_key(struct tenants_file *file, struct tenant *tenant, const char
 
 static int read_size(struct tenants_file *file, const char *name, const char *value, size_t *size)
 {
-    return text_read_size(value, size) ? 1 : wrong(file, "%s: '%s' is no size, such as 64M or 1GiB", name, value);
+    return text_read_size(value, size) ? 1 : wrong(file, "%s: '%s' is not a size, such as 64M or 1GiB", name, value);
 }
 
 static int read_number(struct tenants_file *file, const char *name, const char *value, uint64_t most, uint64_t *number)
 {
     return text_read_number(value, number) && *number <= most
                ? 1
-               : wrong(file, "%s: '%s' is no number up to %" PRIu64, name, value, most);
+               : wrong(file, "%s: '%s' is not a number up to %" PRIu64, name, value, most);
 }
 
 static int read_value(struct tenants_file *file, struct tenant *tenant, const char *name, const char *value)
@@ -155,7 +155,7 @@ static int check_all(struct tenants_file *file)
         if (!file->tenants.list[i].key[0])
             return wrong(file, "[%s] has no key", file->tenants.list[i].name);
     }
-    return file->tenants.count ? 1 : wrong(file, "there is no [TENANT] in it");
+    return file->tenants.count ? 1 : wrong(file, "the file has no [TENANT]");
 }
 
 /* As fgets, but no line becomes two: the end of a long comment could be taken for a setting. */
@@ -191,9 +191,9 @@ static bool parse(struct tenants_file *file, const char *path, char message[TENA
         return true;
     if (line > 0)
         snprintf(message, TENANTS_MESSAGE, "%.100s:%d: %.120s", path, line,
-                 reason[0] ? reason : "no line of an INI file");
+                 reason[0] ? reason : "not a line of an INI file");
     else
-        snprintf(message, TENANTS_MESSAGE, "%.100s: %.120s", path, reason[0] ? reason : "it cannot be read");
+        snprintf(message, TENANTS_MESSAGE, "%.100s: %.120s", path, reason[0] ? reason : "the file cannot be read");
     return false;
 }
 

@@ -4,7 +4,7 @@
  * jemalloc do, can do so only where the loader finds its functions first. Where it does not (stint came by dlopen, or
  * behind libc in the search order, or behind another malloc), blocks of malloc are neither charged nor rolled back, and
  * a task may be interrupted while it holds a lock. Then no task is run, unless the caller allows it
- * (STINT_ALLOW_UNMETERED). docs/linking.md has each way of linking. */
+ * (STINT_ALLOW_UNMETERED). docs/machines.md has each way of linking. */
 #ifndef STINT_LINK_H
 #define STINT_LINK_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the process's tasks do, as text for a monitoring system: OpenMetrics 1.0, which Prometheus and those that
- * understand it scrape (https://prometheus.io/docs/specs/om/open_metrics_spec/). docs/metrics.md says what each metric
+ * understand it scrape (https://prometheus.io/docs/specs/om/open_metrics_spec/). docs/tracing.md says what each metric
  * means, and what to ask. */
 #ifndef STINT_METRICS_H
 #define STINT_METRICS_H

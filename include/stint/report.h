@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The post-mortem: where a task was that did not end Ok, what it had taken, and who held it. A report is asked for by
- * stint_options.report, of a task or, for all of a pool's tasks, by stint_pool_options.report. docs/postmortem.md shows
+ * stint_options.report, of a task or, for all of a pool's tasks, by stint_pool_options.report. docs/reports.md shows
  * one and says how it is read.
  *
  *   how     of a walled task (wall.h) whose process has ended: its signal, with the address and the instruction of a
@@ -51,7 +51,7 @@ STINT_API int stint_run_reported(stint_fn *fn, void *arg, const stint_options *o
 typedef enum stint_report_kind {
     STINT_REPORT_TEXT = 0, /* for people */
     STINT_REPORT_LINE,     /* one line of it, for a log: what it held, and where it was */
-    STINT_REPORT_JSON,     /* for machines: one object, whose fields docs/postmortem.md lists */
+    STINT_REPORT_JSON,     /* for machines: one object, whose fields docs/reports.md lists */
     STINT_REPORT_PPROF,    /* a profile of what it held (profile.h): by its holders, or else by where it was stopped */
 } stint_report_kind;
 

@@ -22,9 +22,9 @@ STINT_API const char *stint_version(void);
 STINT_API int stint_backend_version(void);
 
 /* Whether malloc and its family are replaced in this program, so that libraries which know nothing of stint are
- * metered: those whose malloc is bound by the loader, not those with an allocator of their own (docs/linking.md). False
- * in a build that replaces none, and where the program uses another's (link.h): only the stint_malloc family is metered
- * then. Any thread. */
+ * metered: those whose malloc is bound by the loader, not those with an allocator of their own (docs/machines.md).
+ * False in a build that replaces none, and where the program uses another's (link.h): only the stint_malloc family is
+ * metered then. Any thread. */
 STINT_API bool stint_malloc_is_overridden(void);
 
 STINT_END_DECLS

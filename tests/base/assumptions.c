@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the library takes to be so of mimalloc's, libc's and the unwinder's insides is tried out; where one is
- * otherwise, what needs it is off, and that is told. This program makes one thing otherwise, whichever the environment
- * names, and looks what becomes of it; so it starts itself for each. */
+ * The library tries out its assumptions on the insides of mimalloc, libc and the unwinder. If one does not hold, its
+ * feature is off, and the report says so. This program breaks the assumption that the environment names, and looks at
+ * the result; so it starts itself for each. */
 #include <dlfcn.h>
 #include <mimalloc-stats.h>
 #include <mimalloc.h>
@@ -233,7 +233,7 @@ static unsigned count_bits(enum features features)
     return (unsigned)__builtin_popcount(features);
 }
 
-/* In the program that is started: what is off is told, and is off; and nothing else. */
+/* In the started program: the report names what is off, which is off, and nothing else is. */
 static void what_needs_it_is_off_and_told(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What this library relies on of mimalloc where threads end (alloc/rollback/retired.h), without the library: a heap of
- * which an ended thread's pages have been given up is used by other threads once mimalloc counts no page of it, and
- * each of its blocks is found in its thread's part, while other threads free what earlier ones have left there. An
- * argument: seconds. */
+ * The library's assumption on mimalloc at the end of threads (alloc/rollback/retired.h), without the library: other
+ * threads use a heap again, of which an ended thread's pages have been given up, once mimalloc counts no page of it;
+ * and each of its blocks is found in its thread's part, while other threads free blocks of earlier ones. An argument:
+ * seconds. */
 #include "support.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many of the process's threads are the library's own: who forks counts the others. */
+ * The number of the library's own threads: the code that forks counts the others. */
 #include <sys/mman.h>
 
 #include "pools.h"

@@ -7,7 +7,7 @@
 
 #define US UINT64_C(1000)
 
-/* What it shows lies between two readings of the system's clock, give or take the microseconds that it may be off. */
+/* Its time lies between two readings of the system's clock, within its error of microseconds. */
 static void assert_right(struct sti_quick_clock *clock)
 {
     uint64_t before = sti_clock_now();

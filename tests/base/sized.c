@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions that take a struct of the program's which can grow: each with one of an older program, of a newer one, and
- * with one that has no size. */
+ * Functions that take a struct that can grow: each with one of an older program, of a newer one, and one without a
+ * size. */
 #include "sized.h"
 
 /* --- What takes structs ------------------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static const struct taker {
     { start_a_profile, &often, LESS(stint_profile_options, seed), 40, 0 },
 };
 
-/* What this one gives when it is given the struct, whose first bytes are those of ours. */
+/* Calls this taker with the struct, whose first bytes are those of ours. */
 static int give_it(const struct taker *taker, char *given, size_t bytes, size_t size)
 {
     memcpy(given, taker->ours, bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Structs that can grow, made by programs of other versions: smaller ones, which end where nothing can be read or
- * written behind them; larger ones; and those that have no size. As there has been one release only, the wrapper of
- * sti_sized_in and sti_sized_out makes that an earlier one, which knew less. For the tests of the functions that take
- * such structs and of those that fill them. */
+ * Structs that can grow, made by programs of other versions: smaller ones, with unreadable memory behind them; larger
+ * ones; and some without a size. There has been one release only, so a wrapper of sti_sized_in and sti_sized_out plays
+ * an earlier one, which knew less. For the tests of the functions that take such structs and of those that fill
+ * them. */
 #ifndef TESTS_SIZED_H
 #define TESTS_SIZED_H
 
@@ -41,7 +41,7 @@ int __wrap_sti_sized_out(void *given, size_t first, const void *ours, size_t siz
 #define ROOM 8192 /* more than any struct may have */
 #define BEYOND 64 /* more bytes than we know */
 
-/* Of so many bytes, none of which is 0, with a page behind them that is not there. */
+/* A struct of this size, without a zero byte, in front of a missing page. */
 static inline char *make_struct(size_t size)
 {
     static char *room;

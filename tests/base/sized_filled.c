@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions that fill a struct of the program's which can grow: each with one of an older program, of a newer one, and
- * with one that has no size. */
+ * Functions that fill a struct that can grow: each with one of an older program, of a newer one, and one without a
+ * size. */
 #include "sized.h"
 
 static stint_account *the_account;
@@ -90,7 +90,8 @@ static void assert_all(const char *from, size_t size, char wanted)
         assert_int_equal(from[i], wanted);
 }
 
-/* Read into a struct of so many bytes what is the same before and after in one of ours. */
+/* Fills a struct of this size, and one of ours before and after it; the two of ours must agree, and their fields must
+ * be in the first. */
 static const char *fill_it(const struct filler *filler, size_t size)
 {
     _Alignas(16) char ours[ROOM];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc makes at its first use and keeps, when that first use is in a task that is rolled back: whoever uses it
- * next finds it whole. Each case runs in processes of its own, in one of which no task runs: so it is known what is
- * right. */
+ * State that libc makes at its first use and keeps, if a task that is rolled back uses it first: the next user finds
+ * it whole. Each case runs in processes of its own; in one of them no task runs, which shows the right answers. */
 #include "support.h"
 
 #include <dlfcn.h>
@@ -25,7 +24,7 @@
 
 #define ROOM 1000
 
-/* Writes what it has found. */
+/* Prints the findings. */
 typedef void use_fn(char *out);
 
 static void use_time(char *out)
@@ -212,7 +211,7 @@ static void use_table(char *out)
     snprintf(out, ROOM, "%d", hsearch(entry, ENTER) != NULL && hsearch(entry, FIND) != NULL);
 }
 
-/* Of a header's that no standard asks for any more. */
+/* From a header that no standard asks for any more. */
 extern char *re_comp(const char *pattern);
 extern int re_exec(const char *text);
 
@@ -350,7 +349,7 @@ static int use_first(void *arg, void **value)
     return EIO;
 }
 
-/* In a process of its own: the first use as the way says, then the second, which is told. */
+/* In a process of its own: the first use as the way says, then the second, whose result is printed. */
 static void use_twice(const struct use *use, int way, int told)
 {
     struct first_use first = { .use = use->use, .way = way };
@@ -396,7 +395,7 @@ TEST(what_libc_has_made_in_a_task_is_whole_afterwards)
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         char right[ROOM];
         second_use(&uses[i], OUTSIDE, right);
-        /* Without a scan nobody knows of the variable that keeps the stream open. */
+        /* Without a scan the library does not know of the variable that keeps the stream open. */
         int ways = uses[i].use == use_standard_output ? UNSCANNED : WAYS;
         for (int way = FAILING; way < ways; way++) {
             char out[ROOM];

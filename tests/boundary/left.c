@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which modules an interrupt leaves in their midst: those that the program allows; of all others the functions return,
- * and what they see is at worst an allocation that fails. */
+ * The modules that an interrupt leaves in their midst: those that the program allows. Functions of all others return,
+ * and see at worst an allocation that fails. */
 #include "support.h"
 
 #include <pthread.h>

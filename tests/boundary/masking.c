@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Automatic masking, as far as libc and the loader go: whose allocations wait, whose blocks are the process's, and
- * which frames no jump may leave behind. */
+ * Automatic masking for libc and the loader: whose allocations wait, whose blocks are the process's, and which frames
+ * no jump may leave behind. */
 #include "masking.h"
 
 #include <dirent.h>
@@ -165,7 +165,7 @@ static int compare(const void *left, const void *right)
 {
     uint64_t a = ((const struct record *)left)->key;
     uint64_t b = ((const struct record *)right)->key;
-    if (++compared == 12 * RECORDS) { /* near the end: 14 times is what it takes */
+    if (++compared == 12 * RECORDS) { /* near the end: it takes 14 times */
         if (jumps_by_itself)
             longjmp(outside, 1);
         trip_and_allocate();
@@ -189,7 +189,7 @@ static void jump_out_of_qsort(const void *detail)
     check_nothing_is_left(sort, NULL);
 }
 
-/* Does this libc's qsort lose its array when it is left like that? That of glibc 2.43 does not. */
+/* Does this libc's qsort lose its array if it is left like that? That of glibc 2.43 does not. */
 static bool qsort_loses_its_array(void)
 {
     size_t before = masking_resident();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of automatic masking share. Each case runs in a process of its own (this program again, with the
+ * Shared by the tests of automatic masking. Each case runs in a process of its own (this program again, with the
  * case's name): once with all rules on, where it must end well, and once with one rule switched off, where it must do
  * the damage that the case names. So each rule is shown to work, and to be needed. C and C++.
  *
- * In the child, CHECK is what the rule is for: it fails when the damage is done. REQUIRE is what the case builds on: it
- * never fails. What would hang comes after watch(). With --rules the program prints what each case does without its
- * rule: rules.sh makes one table of them. */
+ * In the child, CHECK is the purpose of the rule: it fails when the damage is done. REQUIRE is an assumption of the
+ * case: it never fails. Code that may hang comes after watch(). With --rules the program prints what each case does
+ * without its rule: rules.sh makes one table of these lines. */
 #ifndef TESTS_MASKING_H
 #define TESTS_MASKING_H
 
@@ -54,7 +54,7 @@ enum { STATUS_CHECK = 3, STATUS_REQUIRE = 4, STATUS_LOADER = 127 };
 struct masking_case {
     const char *name;
     unsigned rule;
-    int damage; /* one of several, where it depends on what lies in memory */
+    int damage; /* one of several, depending on the memory's contents */
     void (*run)(const void *detail);
     const void *detail;
 };
@@ -70,7 +70,7 @@ static inline void masking_stop(int status, const char *what, int line)
 #define CHECK(condition) ((condition) ? (void)0 : masking_stop(STATUS_CHECK, #condition, __LINE__))
 #define REQUIRE(condition) ((condition) ? (void)0 : masking_stop(STATUS_REQUIRE, #condition, __LINE__))
 
-/* What follows may hang. With the rule on nothing does, however slow the machine. */
+/* From here on it may hang. With the rule on nothing does, however slow the machine. */
 static inline void watch(void)
 {
     alarm(masking_rule_on ? 50 : 1);
@@ -176,7 +176,7 @@ static inline size_t masking_resident(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Run the work as a task, so often that what each run leaves behind adds up. */
+/* Run the work as a task, often enough that the leavings of all runs add up. */
 static inline void check_nothing_is_left(void (*work)(const void *), const void *detail)
 {
     run_tripped(STINT_JUMP, work, detail);

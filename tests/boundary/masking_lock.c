@@ -165,8 +165,8 @@ static void jump_with_a_lock_held(const void *detail)
     in_another_thread(try_to_take, &again);
 }
 
-/* A once's function is never jumped out of, because a frame of libc is below it. But what is in a scope of its own
- * there must not be ended by the scope outside either: what it makes is made once. */
+/* No jump leaves a once's function, because a frame of libc is below it. A scope inside that function must not be
+ * ended by the scope outside either, so that its object is made once. */
 
 static void *made_once;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

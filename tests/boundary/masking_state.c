@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nothing dangles: what libraries keep of a task that was rolled back. A heap that a root points into stays, and
- * thread-specific values are as before. Nothing is left behind: handles, cleanups, what a task changed of its
- * thread. */
+ * Nothing dangles: what libraries keep of a rolled-back task. A heap that a root points into stays, and
+ * thread-specific values are as before. No handles or cleanups are left, and the thread is unchanged. */
 #include "masking.h"
 
 #include <dlfcn.h>
@@ -121,7 +120,7 @@ static const stint_root_scan never = STINT_ROOT_SCAN_NEVER;
 
 #endif
 
-/* A stream writes into the block that it was given, whoever has that now. */
+/* A stream writes into the block that it was given, even if the block has another owner now. */
 
 static void write_in_memory(const void *size)
 {

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Usage: rules.sh RULES.H CHAOS-RULES INTERRUPTS MASKING...
-# For each rule of automatic masking, and the scan of roots: what becomes of the chaos program without it, in so many
-# random interrupts with one of three seeds, and what the tests that are about it do. Fails where either shows nothing,
-# or where the chaos program fails with all rules. CHAOS-RULES may be "none", where the libraries are not there.
+# Switches off each rule of automatic masking, and the scan of roots, and prints how the chaos program ends then, in so
+# many random interrupts with up to three seeds, and how the tests of the rule end. Fails if either shows nothing, or if
+# the chaos program fails with all rules on. CHAOS-RULES may be "none" if the libraries are missing.
 set -u
 rules=$1 chaos=$2 interrupts=$3
 shift 3
@@ -14,7 +14,7 @@ for program in "$@"; do
     "$program" --rules >>"$cases" || exit 1
 done
 
-# The complaint, and in a task of which library; nothing when all went well.
+# Prints the complaint and the library of the task; nothing if all went well.
 run_chaos() {
     timeout 300 "$chaos" --interrupts "$interrupts" "$@" >"$said" 2>&1
     case $? in

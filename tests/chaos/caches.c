@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What outlives the task that happened to fill it: libc's time zone, its texts of errors for each thread, its buffers
- * for users; and a table of this program's own in a static variable. A lock is around each that threads share.
+ * State that outlives the task that filled it: libc's time zone, its error texts for each thread, its buffers for
+ * users; and a table of this program in a static variable. A lock guards each that threads share.
  *
- * A block that one task has made and another may free while the first still runs would have to be the process's
- * (pool.c): so each thread has a table of its own.
+ * A block that one task made, and another may free while the first still runs, would have to be the process's
+ * (pool.c); so each thread has a table of its own.
  *
- * Each zone's name is another for libc, and libc remembers all of them, but they have the same time. They differ in a
- * letter of the environment's string, which is changed where it lies, so that whoever looks at the environment
- * meanwhile finds it whole. */
+ * libc remembers each zone by its name, and the names differ, but all zones have the same time. The names differ in a
+ * letter of the environment's string, which is changed in place, so that other readers of the environment always find
+ * a whole string. */
 #include "library.h"
 
 #include <pthread.h>
@@ -79,7 +79,7 @@ static void ask_for_errors(unsigned variant, uint64_t *sum)
 
 /* --- Tables of names in a static variable ------------------------------------------------------------------------- */
 
-/* Of a thread; LENGTH times the same letter each, or NULL: there is none. */
+/* A thread's strings: LENGTH times the same letter each, or NULL. */
 static char *names[TABLES][NAMES];
 static atomic_uint tables;          /* that have been taken since all threads were new */
 static __thread unsigned own_table; /* and 1; 0: none yet */

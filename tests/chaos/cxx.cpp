@@ -28,7 +28,7 @@ struct given_up {
     int error;
 };
 
-/* What cannot be made is tried again by the next who comes. */
+/* If it cannot be made, the next task tries again. */
 struct impossible_to_make {
     impossible_to_make()
     {
@@ -200,8 +200,8 @@ void at_end_of_thread(void *)
 {
 }
 
-/* What is to be done at the end of a thread is noted down when memory has been refused, too. A variable that is being
- * made is nothing that the library sees. */
+/* libstdc++ notes destructors for the end of a thread even if memory is refused. The library does not see a variable
+ * while it is being made. */
 int run(unsigned variant, uint64_t *sum)
 {
     chaos_add_number(sum, has_no_exception());

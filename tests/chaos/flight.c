@@ -18,7 +18,7 @@
 #define LONGEST_FLIGHT_NS UINT64_C(1000000000)
 #define LEAST_STACK 512
 #define MOST_STACK 16384
-#define YELLOW 65536 /* below it, what is opened where it cannot be stopped at once */
+#define YELLOW 65536 /* bytes at the end of a stack, for code that cannot be stopped at once */
 
 _Thread_local const struct chaos_flight *chaos_flight_current;
 
@@ -135,7 +135,7 @@ static int run_library(const struct chaos_flight *flight, uint64_t *sum)
                                               : flight->plan.library->run(flight->plan.variant, sum);
 }
 
-/* What takes its time to be stopped repeats its work until it is. */
+/* Work that is slow to stop is repeated until it is stopped. */
 static int work(struct chaos_flight *flight)
 {
     uint64_t started = now_ns();
@@ -183,7 +183,7 @@ static void set_limits(const struct chaos_flight *flight, stint_options *options
     }
 }
 
-/* A third of the tasks each have none, where they were stopped, and what they held as well. */
+/* A third of the tasks have no report, a third a report of the place, a third one of the memory too. */
 static stint_report_level report_level(const struct chaos_flight *flight)
 {
     return (stint_report_level)(flight->plan.seed % (STINT_REPORT_HEAP + 1));
@@ -287,7 +287,7 @@ static const char *judge(const struct chaos_flight *flight, const stint_outcome 
 
 uint64_t chaos_flight_reports;
 
-/* Of the task itself. To write one takes long, and needs a part of the library that not every build has. */
+/* Judges the report of the task itself. Writing one is slow, and needs a part of the library that some builds lack. */
 static const char *judge_report(const struct chaos_flight *flight, const stint_outcome *task)
 {
     stint_report *report;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A flight: one task on its way, with the one who will stop it. Launched and landed by main; in between the worker runs
- * it, and the interrupter (a thread of its own) sets its token or cancels its future when its time has come. */
+ * A flight: one task and the thread that will stop it. Main launches and lands it; in between the worker runs it, and
+ * the interrupter (a thread of its own) sets its token or cancels its future in time. */
 #ifndef CHAOS_FLIGHT_H
 #define CHAOS_FLIGHT_H
 
@@ -9,14 +9,15 @@
 
 #include "plan.h"
 
-/* What a clean run takes and gives, for each library and variant. */
+/* The cost and the answer of a clean run, for each library and variant. */
 struct chaos_clean {
     uint64_t sum;
     uint64_t allocated;
     uint64_t peak;
 };
 
-/* Who may stop it: main arms it, the interrupter fires; whoever takes it out of ARMED has the say. */
+/* Whether the interrupter may stop the task: main arms it, the interrupter fires; the thread that takes it out of ARMED
+ * decides. */
 enum chaos_trigger { CHAOS_DISARMED, CHAOS_ARMED, CHAOS_FIRING, CHAOS_FIRED };
 
 struct chaos_flight {
@@ -34,24 +35,24 @@ struct chaos_flight {
     unsigned entered;      /* scopes inside the task's own, so far */
     unsigned runs;         /* that gave the right answer */
     bool finished;         /* the work came to its end by itself */
-    const char *complaint; /* what was wrong in the task; NULL: nothing */
+    const char *complaint; /* fault in the task; NULL: none */
     stint_outcome limited; /* of the scope that was to be stopped, where it is not the task's own */
 };
 
 /* To be called by each worker as it begins. */
 void chaos_flight_begin_worker(void *unused, unsigned index);
 
-/* Start and stop the interrupter, which looks after so many flights. */
+/* Start and stop the interrupter for this number of flights. */
 int chaos_interrupter_start(struct chaos_flight *flights, size_t count);
 void chaos_interrupter_stop(void);
 
 /* Fill a flight and submit it. The plan and clean are the caller's to have set. 0, or why not. */
 int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool);
 
-/* Of tasks that have landed: each is taken and given back, and some are written. By main. */
+/* The number of reports of landed tasks: each is taken and given back, and some are written. By main. */
 extern uint64_t chaos_flight_reports;
 
-/* Wait for it. *outcome is that of the scope that was to be stopped. Gives back a complaint, or NULL. */
+/* Wait for it. *outcome is that of the scope that was to be stopped. Returns a complaint, or NULL. */
 const char *chaos_flight_land(struct chaos_flight *flight, stint_outcome *outcome);
 
 /* The flight that the calling thread is in. */

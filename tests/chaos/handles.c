@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc opens for a task, and no guard closes; blocks that it makes for its caller to free; and functions that call
- * back, so that frames of libc lie on the stack. Descriptors that stay open and memory that grows tell of each. */
+ * Handles that libc opens for a task and no guard closes; blocks that libc makes for its caller to free; and functions
+ * that call back, so that frames of libc lie on the stack. Open descriptors and growing memory would show each
+ * mistake. */
 #include "library.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #define NUMBERS 200
-#define LARGE ((size_t)256 << 10) /* bytes that are lost where nobody takes a block back */
+#define LARGE ((size_t)256 << 10) /* bytes that are lost, because no owner frees the block */
 
 /* --- Handles ------------------------------------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What code holds without a lock of pthread's: a semaphore of one, which it masks, a once, a cleanup handler. Each is
- * in use for most of the time, and must be given back by whoever had it. */
+ * What code holds without a pthread lock: a semaphore of one, which it masks, a once, a cleanup handler. Each is in
+ * use most of the time, and the thread that has it must give it back. */
 #include "library.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ static void ready(void)
     sem_init(&door, 0, 1);
 }
 
-/* Nobody but this code knows that the semaphore is a lock. */
+/* Only this code knows that the semaphore is a lock. */
 static int pass_door(uint64_t *sum)
 {
     stint_mask();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the chaos program asks of a library's file: one small piece of real work, 50 to 500 microseconds of it, whose
- * answer is a checksum that depends on the variant alone. The files know nothing of how they are interrupted; each
- * follows the advice that docs/recipes.md gives for its library, and no other. */
+ * The interface of a library's file to the chaos program: one small piece of real work, of 50 to 500 microseconds,
+ * whose answer is a checksum that depends on the variant alone. The files know nothing of interrupts; each follows
+ * only the advice of docs/recipes.md for its library. */
 #ifndef CHAOS_LIBRARY_H
 #define CHAOS_LIBRARY_H
 
@@ -27,11 +27,11 @@ struct chaos_library {
     const char *name;
     unsigned modes;   /* those that make sense: CHAOS_IN of each */
     bool preemptible; /* may be left at any instruction: has no locks of its own making */
-    /* In main, once, before the first task: inputs, and what the library keeps for ever. NULL: nothing. */
+    /* In main, once, before the first task: makes inputs, and state that the library keeps for ever. NULL: nothing. */
     void (*ready)(void);
     /* In a task, on any worker. 0, or whatever the library said when an allocation was refused. */
     int (*run)(unsigned variant, uint64_t *sum);
-    /* In main, while no task runs: is every lock of the library's to be had? NULL: it has none. */
+    /* In main, while no task runs: can every lock of the library be taken? NULL: the library has none. */
     bool (*idle)(void);
 };
 
@@ -61,7 +61,8 @@ static inline void chaos_add_number(uint64_t *sum, uint64_t number)
     chaos_add(sum, &number, sizeof number);
 }
 
-/* So many blocks come and go, each of them a place for an interrupt. 0, or -1 if one was refused: then none follows. */
+/* Allocates and frees this many blocks, each a place for an interrupt. 0, or -1 if one was refused: then none
+ * follows. */
 static inline int chaos_pass(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

@@ -159,7 +159,7 @@ static void try_locks(void)
     }
 }
 
-/* What belongs to a thread is made anew. */
+/* Makes the thread's own state again. */
 static void start_workers(void)
 {
     stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;

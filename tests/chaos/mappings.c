@@ -31,7 +31,7 @@ static void add(uint64_t *sum, const unsigned char *pages, size_t size)
         chaos_add(sum, pages + i, 1);
 }
 
-/* A hole in the middle, and what is left is read. */
+/* A hole in the middle; the rest is read. */
 static int cut(unsigned char *pages, size_t size, uint64_t *sum)
 {
     size_t third = size / 3 / PAGE * PAGE;

@@ -26,15 +26,15 @@ static void print_usage(void)
          "             [--workers N] [--task SEED] [--patience S] [--verbose]\n"
          "\n"
          "Runs real libraries in tasks on a pool and stops each task at a random point. After every 1,000 interrupts\n"
-         "each library must still give the answers that a fresh process gives, and every lock must be free.\n"
+         "each library must give the answers of a fresh process, and every lock must be free.\n"
          "\n"
-         "  --interrupts N    stop after so many were delivered (20000; none with --seconds)\n"
-         "  --seconds S       stop after so long\n"
+         "  --interrupts N    stop after N interrupts (20000; no limit with --seconds)\n"
+         "  --seconds S       stop after S seconds\n"
          "  --seed X          the seed of the whole run (random)\n"
          "  --workers N       worker threads (2)\n"
-         "  --task SEED       repeat the one task that has this seed, as a failure report says\n"
-         "  --patience S      after so long without the end of a task one hangs (60)\n"
-         "  --verbose         one line for each batch\n"
+         "  --task SEED       repeat one task; a failure report names its seed\n"
+         "  --patience S      call a task hung if no task ends for S seconds (60)\n"
+         "  --verbose         print a line for each batch\n"
          "  --without BITS    switch rules of alloc/base/caller.h off and end at the first\n"
          "                    failure (chaos-rules only)\n"
          "  --library NAME, --mode MODE, --reason REASON   only this one:");
@@ -44,7 +44,7 @@ static void print_usage(void)
         printf("%s%s", i == 0 ? "\n    modes: " : ", ", mode_names[i]);
     for (size_t i = 0; i < CHAOS_REASONS; i++)
         printf("%s%s", i == 0 ? "\n    reasons: " : ", ", chaos_reasons[i].name);
-    puts("\n\nExit status: 0 nothing failed, 1 something did, 2 unusable arguments, 3 a task hangs.");
+    puts("\n\nExit status: 0 nothing failed, 1 something did, 2 usage error, 3 a task hangs.");
 }
 
 static _Noreturn void refuse(const char *what, const char *given)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was asked for on the command line. Filled by main before anything else, constant from then on. */
+ * The options of the command line. Main fills them before anything else; constant from then on. */
 #ifndef CHAOS_OPTIONS_H
 #define CHAOS_OPTIONS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What will happen to a task: all of it follows from the task's seed, each part from a random number of its own, so
- * that a plan stays the same when its library, mode and reason are given on the command line. */
+ * The plan of a task. All of it follows from the task's seed, each part from a random number of its own, so that a
+ * plan stays the same when its library, mode and reason are given on the command line. */
 #ifndef CHAOS_PLAN_H
 #define CHAOS_PLAN_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * SQLite: a fresh database in memory, filled, indexed and queried. STINT_FAIL is the mode for it: SQLite holds its
- * connection's mutex through every call, so there a jump has to wait until the grace is used up and allocations fail
- * all the same; and it answers a failed allocation by taking back what it has begun. STINT_JUMP is tried too, since
- * nothing outside of the connection knows of a database in memory. */
+ * SQLite: a fresh database in memory, filled, indexed and queried. Its mode is STINT_FAIL: SQLite holds its
+ * connection's mutex through every call, so a jump waits until the grace is spent and allocations fail; and SQLite
+ * answers a failed allocation by undoing its work. STINT_JUMP is tried too, since a database in memory is known to its
+ * connection only. */
 #include "library.h"
 
 #include <sqlite3.h>

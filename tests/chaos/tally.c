@@ -169,8 +169,8 @@ static void note_settled(size_t memory)
     tally.settled[tally.settled_count++] = memory;
 }
 
-/* The least of a quarter of the settled batches: from one batch to the next memory goes up and down by what libraries
- * cache, but only what is lost for good lifts the least. */
+/* The least of a quarter of the settled batches: memory goes up and down with the libraries' caches, but only lost
+ * memory raises the least. */
 static size_t floor_of_quarter(size_t from, size_t count)
 {
     size_t least = SIZE_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was counted, the line of progress, the summary. Called by main; roots may be told from any thread. */
+ * Counts, the line of progress, the summary. Called by main; any thread may report roots. */
 #ifndef CHAOS_TALLY_H
 #define CHAOS_TALLY_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What belongs to the thread: its signal mask, locale, rounding mode and cancel state, and a value of its own. The work
- * changes them all, and puts them back at its end. So whoever comes next on the thread finds them as they were; and its
- * children have the signal mask of those who made the pool. */
+ * State of the thread: its signal mask, locale, rounding mode and cancel state, and a value of its own. The work
+ * changes all of them, and restores them at its end. So the next task finds them unchanged; and children of the thread
+ * have the signal mask of the pool's maker. */
 #include "library.h"
 
 #include <errno.h>

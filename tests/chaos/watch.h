@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tells of the worst: a handler that names the task in which the process crashed, and a thread that ends the
- * process when no task has ended for a long time. Called by main. */
+ * Detects the worst: a handler that names the task in which the process crashed, and a thread that ends the process if
+ * no task has ended for a long time. Called by main. */
 #ifndef CHAOS_WATCH_H
 #define CHAOS_WATCH_H
 

@@ -195,7 +195,7 @@ TEST(success_leaves_errno_alone)
     run_everywhere(check_errno);
 }
 
-/* What is below needs malloc to be replaced: the blocks of libc's own functions are the task's. */
+/* The tests below need a replaced malloc: then the blocks of libc's own functions are the task's. */
 
 static int check_pages(const struct family *family)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The allocation limit: exact, deterministic, and nobody under it is stopped. The model is the charging rule of
- * docs/metering.md, written down a second time. */
+ * The allocation limit: exact, deterministic, and never early. The model is the charging rule of docs/metering.md,
+ * written down a second time. */
 #include "support.h"
 
 #define SLOTS 64
@@ -13,7 +13,7 @@ struct work {
     size_t limit; /* 0: none */
     unsigned steps;
     bool plain; /* no aligned blocks: what a realloc finds of such a block depends on where it happens to lie */
-    /* What the model says; volatile, as a jump leaves the task. */
+    /* The model's prediction; volatile, as a jump leaves the task. */
     volatile uint64_t charged;
     volatile bool must_stop; /* the call that is being made passes the limit */
     volatile bool wrong;     /* the meter and the model differ on whether it does */

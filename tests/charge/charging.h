@@ -129,7 +129,7 @@ static inline struct model_request request_of(uint64_t charge, size_t size, bool
     };
 }
 
-/* What became of a call, beside what the model said. */
+/* A call's result beside the model's prediction. */
 static inline bool check(struct charged_task *task, enum model_answer answer, const void *block)
 {
     if (answer == MODEL_LEAVE)

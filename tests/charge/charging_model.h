@@ -79,14 +79,14 @@ static inline uint64_t model_aligned_charge(size_t alignment, size_t size)
     return model_rounded(alignment <= 16 ? size : size + alignment);
 }
 
-/* usable: of the block that there is; 0: there is none. */
+/* usable: size of the present block; 0: there is no block. */
 static inline uint64_t model_realloc_charge(size_t usable, size_t size)
 {
     bool stays = usable > 0 && size > 0 && size <= usable && size >= usable / 2;
     return stays ? 0 : model_rounded(size);
 }
 
-/* What mimalloc can make of a size: a quarter more, and whole steps for a large one. */
+/* The most that mimalloc can make of a size: a quarter more, and whole steps for a large one. */
 static inline size_t model_largest_block(size_t size)
 {
     if (size > 32 * MIB)
@@ -103,7 +103,7 @@ static inline size_t model_largest_aligned_block(size_t alignment, size_t size)
     return alignment > 16 && 2 * (size + alignment) > plain && size <= 16 * KIB ? 2 * (size + alignment) : plain;
 }
 
-/* What the page of such a block may take: counted when its scope has ended, and nobody else can have the page. */
+/* The page of such a block counts when its scope has ended, because no other block can lie in it. */
 static inline size_t model_largest_page(size_t block)
 {
     size_t page = block <= 16 * KIB ? 64 * KIB : block <= 128 * KIB ? 512 * KIB : block <= MIB ? 4 * MIB : 0;
@@ -174,7 +174,7 @@ static inline void model_draw(const struct model_scope *scope, uint64_t bytes)
         account->drawn += bytes;
 }
 
-/* The outermost scope whose account has no more; the others draw, from the innermost outwards. */
+/* Finds the outermost scope whose account has no more; the others draw, from the innermost outwards. */
 static inline struct model_scope *model_refused_by_account(struct model *model, uint64_t after)
 {
     struct model_scope *refused = NULL;
@@ -212,7 +212,7 @@ static inline enum model_fit model_fit(const struct model *model, unsigned at, c
     return least > scope->memory + overshoot ? MODEL_PASSES : MODEL_UNKNOWN;
 }
 
-/* What no address space has room for is refused without that. */
+/* A size that no address space has room for is refused at once. */
 static inline bool model_is_measured(const struct model_request *request)
 {
     return request->of_process || request->charge <= MODEL_LARGEST;
@@ -247,7 +247,7 @@ static inline void model_check_memory(struct model *model, const struct model_re
 /* --- Interrupts
  * ---------------------------------------------------------------------------------------------------- */
 
-/* Each scope's grace, from the innermost out to the last one that has tripped, is drawn on. */
+/* Draws on the grace of each scope, from the innermost out to the last one that has tripped. */
 static inline bool model_draw_grace(struct model *model, uint64_t charge)
 {
     unsigned outermost = model->depth - 1;
@@ -292,7 +292,7 @@ static inline bool model_is_due(const struct model *model)
 
 static inline void model_end(struct model *model, int code);
 
-/* The innermost scope is told to stop. True: its code is left, and the model stands where the task goes on. */
+/* The innermost scope is interrupted. True: its code is left, and the model stands where the task goes on. */
 static inline bool model_deliver(struct model *model)
 {
     struct model_scope *scope = model_innermost(model);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * usage.committed: never less than what a task has left allocated, and more only by what it has freed of its first
+ * usage.committed: at least the bytes that a task leaves allocated, and more only by what it freed of its first
  * blocks. */
 #include "support.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit on the whole process: that it is read in every circumstance, and that what can be given back is, before
- * somebody is stopped. */
+ * The limit on the whole process: it is read in all circumstances, and free memory is given back before a task is
+ * stopped. */
 #include "support.h"
 
 #include <stdatomic.h>
@@ -131,7 +131,7 @@ TEST_WITH(a_program_may_close_all_descriptors_and_use_their_numbers, NULL, remov
     assert_in_child(stops_after_all_were_closed);
 }
 
-/* The most that it ever held counts then, which is within the limit until somebody passes it. */
+/* The peak counts then, which stays within the limit until a task passes it. */
 static bool stops_with_nothing_to_read(void)
 {
     close_range(3, ~0U, 0);
@@ -230,8 +230,8 @@ static void *submit_and_sleep(void *argument)
     return NULL;
 }
 
-/* Workers are asked just as they find work, fall asleep or leave: no task is lost, and no asker waits for ever. (While
- * one asks, the others are not looked at.) */
+/* Workers are asked just as they find work, fall asleep or leave: no task is lost, and no asker waits for ever.
+ * (While one worker is asked, the others are not looked at.) */
 TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
 {
     stint_pool_options two = { .size = sizeof(stint_pool_options), .workers = 2 };
@@ -252,7 +252,8 @@ TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
     assert_true(stopped > 0);
 }
 
-/* Another thread frees what a task committed, and its worker sleeps. Last: what it leaves free is room for others. */
+/* Another thread frees memory that a task committed, and its worker sleeps. This test is last, because it leaves
+ * free memory that other tests could use. */
 TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
 {
     size_t much = 6 * ROOM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc allocates for itself is not refused where a limit and the grace are spent, until a reserve of its own is:
- * some of it is made once, at a first use, and libc remembers for good that it could not be made. */
+ * An allocation of libc for itself succeeds after the limit and the grace are spent, until a reserve is spent too:
+ * libc makes some things once, at a first use, and remembers for good if that failed. */
 #include "support.h"
 
 #include <locale.h>

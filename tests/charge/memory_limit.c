@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory limit: how far it can be passed, and who is never stopped by it. What is held is counted a second time, by
+ * The memory limit: how far it can be passed, and which tasks it never stops. The test counts memory a second time, by
  * the usable sizes of the live blocks. */
 #include "support.h"
 
@@ -29,7 +29,7 @@ struct work {
     volatile bool passed;  /* the limit, by more than the promise */
 };
 
-/* What mimalloc can make of a request: a quarter more, and whole slices for a large one. */
+/* The most that mimalloc can make of a request: a quarter more, and whole slices for a large one. */
 static size_t largest_block(size_t size)
 {
     return size + size / 4 + (size > 512 * KIB ? 512 * KIB : size > 128 * KIB ? 64 * KIB : 16);
@@ -148,7 +148,7 @@ TEST(blocks_of_up_to_a_gibibyte_pass_the_limit_by_no_more_than_promised)
 
 struct churn {
     size_t hold;  /* bytes that stay */
-    size_t block; /* size of what comes and goes */
+    size_t block; /* size of the passing blocks */
     size_t total; /* of what comes and goes */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a scope holds is measured when it may have changed enough, and not for each scope inside it once more. */
+ * A scope is measured when its memory may have changed enough, and not once more for each scope inside it. */
 #include "support.h"
 
 #include "alloc/base/thread.h"

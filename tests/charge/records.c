@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task makes of the library's own records is charged to it: tokens, accounts, futures, callbacks. */
+ * The library's own records of a task are charged to it: tokens, accounts, futures, callbacks. */
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -88,7 +88,7 @@ static int make_compounds(void *arg, void **value)
 static stint_fn *const makers[] = { make_tokens, make_accounts, make_contexts, make_futures, make_compounds };
 #define MAKERS (sizeof makers / sizeof *makers)
 
-/* In the way of a task that is left at once, and of one that is refused. */
+/* Tried as a task that is left at once, and as one that is refused. */
 TEST(records_that_a_task_makes_count_to_its_allocation_limit)
 {
     assert_int_equal(stint_pool_create(NULL, &pool), 0);

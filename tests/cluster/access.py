@@ -33,7 +33,7 @@ class At:
 
 
 def run_one(urls, folder, *arguments):
-    """A job goes through dispatcher and worker. What both said."""
+    """Sends a job through dispatcher and worker. Returns the output of both."""
     path = write(folder, "one.lua", "return 1")
     arguments = ["--stream", "ONE", *arguments]
     status, _, _, errors = Dispatch(DISPATCH, urls, "--max-bytes", "16M", "--create", *arguments).end()
@@ -46,7 +46,7 @@ def run_one(urls, folder, *arguments):
 
 
 def refused(urls, folder, *arguments):
-    """What both say, which is the same but for their names."""
+    """Returns their message, which differs only by the program's name."""
     path = write(folder, "one.lua", "return 1")
     status, lines, _, errors = Dispatch(DISPATCH, urls, *arguments, path).end()
     check(status == 2 and not lines, (status, errors))
@@ -229,9 +229,9 @@ def what_the_guide_lets_a_worker_do_is_enough(folder):
 def no_url_is_no_server(folder):
     for urls in ("", ",", ",,,"):
         said = refused(urls, folder)
-        check("there is no URL in it" in said, said)
+        check("a URL is missing" in said, said)
     said = refused(",".join(["nats://127.0.0.1:1"] * 65), folder)
-    check("65 URLs are more than 64" in said, said)
+    check("65 URLs, but at most 64 are allowed" in said, said)
 
 
 def odd_files_and_clients_cost_nobody_else_anything(folder):

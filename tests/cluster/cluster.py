@@ -32,7 +32,7 @@ def make(cluster, *arguments):
 
 
 class Stream:
-    """Streams of a name of their own, so that tests do not meet."""
+    """Streams with names of their own, so that tests do not meet."""
 
     def __init__(self, cluster, name, *arguments):
         self.cluster, self.name = cluster, name
@@ -136,7 +136,7 @@ def a_job_whose_workers_die_is_a_dead_letter_and_the_others_go_on(cluster, folde
     worker = stream.worker(*arguments)
     status, lines, _, _ = process.end()
     check(status == 1 and lines[killer]["outcome"] == "error", lines[killer])
-    check("each worker that ran it has died" in lines[killer]["detail"], lines[killer])
+    check("every worker that ran it died" in lines[killer]["detail"], lines[killer])
     check(all(lines[path]["outcome"] == "ok" for path in others), "the others are ok")
     check(len(stream.dead()) == 1, stream.dead())
     stream.wait_empty()
@@ -325,7 +325,7 @@ def no_server_is_an_error(_, folder):
 def a_stream_that_is_missing_is_an_error_of_the_worker(cluster, _):
     worker = Worker(WORKER, cluster, "--stream", "MISSING")
     check(worker.process.wait(30) == 2, "exit 2")
-    worker.wait_for("there is no stream MISSING: stint-dispatch makes it")
+    worker.wait_for("there is no stream MISSING: stint-dispatch --create makes it")
 
 
 def a_stream_of_another_shape_is_an_error_and_nothing_is_made(cluster, folder):
@@ -343,7 +343,7 @@ def a_stream_of_another_shape_is_an_error_and_nothing_is_made(cluster, folder):
         config.update(shape)
         check("error" not in client.api(f"STREAM.CREATE.{name}", config), name)
         status, _, _, errors = dispatch(cluster, "--stream", name, path).end()
-        check(status == 2 and errors == f"stint-dispatch: the stream {name} is there with another shape: {said}\n",
+        check(status == 2 and errors == f"stint-dispatch: the stream {name} exists with other settings: {said}\n",
               (status, errors))
         check(f"{name}_DONE" not in cluster.streams(), "nothing is made")
         worker = Worker(WORKER, cluster, "--stream", name)

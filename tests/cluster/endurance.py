@@ -21,7 +21,7 @@ BOMBS_EVERY = 500
 
 
 class Chaos(threading.Thread):
-    """Keeps the workers and the servers dying, and comes to an end when told to."""
+    """Kills workers and servers until it is stopped."""
 
     def __init__(self, cluster, program):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the cluster share: the two programs, and a check that says what it wanted."""
+"""Shared by the tests of the cluster: the two programs, and a check with a message."""
 import json
 import os
 import signal
@@ -21,7 +21,7 @@ def check(condition, what):
 
 
 def wait_until(condition, what, seconds=PATIENCE):
-    """what may be a function that says it then."""
+    """The message may be a function that makes it."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

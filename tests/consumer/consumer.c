@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program of somebody else's: the library that it finds is the one its headers describe, and meters its malloc. */
+ * A program of a user: the library that it finds matches its headers, and meters its malloc. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

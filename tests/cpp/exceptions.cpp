@@ -406,7 +406,7 @@ TEST(one_out_of_a_function_of_the_c_interface_ends_the_program)
     }
 }
 
-/* What is thrown because of a limit is no exception of the program's. */
+/* An exception because of a limit is not the program's. */
 TEST(what_had_tripped_before_is_the_reason)
 {
     stint_options options = limited();

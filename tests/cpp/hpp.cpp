@@ -261,7 +261,7 @@ TEST(values_that_nobody_takes_are_destroyed)
     assert_int_equal(alive, 0);
 }
 
-/* What the callable owns when the task starts is the submitter's; what it grows by in the task goes with the task. */
+/* The callable's memory when the task starts is the submitter's; its growth in the task goes with the task. */
 TEST(a_callable_that_grows_in_its_task_goes_with_it)
 {
     stint::Pool pool(two_workers());
@@ -462,7 +462,7 @@ TEST(callbacks_and_compounds_follow_futures)
     assert_int_equal(system_error_of([] { stint::when_any(std::vector<stint::Future<int>>()); }), EINVAL);
     assert_int_equal(system_error_of([] { stint::when_all(stint::Future<int>()); }), EINVAL);
     assert_int_equal(system_error_of([] { stint::Future<int>().then([](const stint_outcome &) {}); }), EINVAL);
-    assert_true(pool.shutdown(STINT_SHUTDOWN_DRAIN)); /* callbacks may come after what they wait for */
+    assert_true(pool.shutdown(STINT_SHUTDOWN_DRAIN)); /* callbacks may come after the event that they wait for */
     assert_int_equal(called, 11);
     assert_int_equal(alive, before);
 }

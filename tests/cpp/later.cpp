@@ -276,8 +276,8 @@ TEST(a_pool_may_be_left_to_a_task_that_does_not_end)
     assert_int_equal(idle.destroy_within(60s), 0);
 }
 
-/* One that waits for another pool's end is told to stop: an exception (maybe std::bad_alloc, as a task that is to stop
- * in STINT_FAIL is refused memory), and the pool is still there; and a Pool that goes then waits all the same. */
+/* A task that waits for another pool's end is interrupted: an exception (maybe std::bad_alloc, as memory is refused
+ * to an interrupted task in STINT_FAIL); the pool is still there, and its destructor still waits. */
 TEST(a_shutdown_in_a_task_that_is_to_stop_throws)
 {
     stint::Pool pool(stint::PoolOptions().workers(1));

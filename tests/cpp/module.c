@@ -52,8 +52,8 @@ static int throw_past_allocations(void *unused, void **value)
     return 0;
 }
 
-/* Before anybody has looked for the module's runtime: what a destructor allocates after the token was set: there an
- * interrupt would lose count of the exception. */
+/* Before any search for the module's runtime: a destructor allocates after the token was set, where an interrupt
+ * would lose count of the exception. */
 TEST(its_exception_on_its_way_arrives_first)
 {
     const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };

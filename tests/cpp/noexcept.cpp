@@ -123,7 +123,7 @@ struct Thread {
     }
 };
 
-/* Where somebody catches it, it is thrown. */
+/* The exception is thrown if code inside catches it. */
 TEST(a_block_inside_catches_it)
 {
     struct Typed {
@@ -225,7 +225,7 @@ TEST(an_inner_scope_is_left_for_its_outer_one)
     }
 }
 
-/* What becomes of a process that does this. */
+/* How a process ends that does this. */
 int end_of(void (*function)())
 {
     pid_t child = fork();

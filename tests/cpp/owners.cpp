@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint.hpp: who owns what when futures, pools and values go in unusual places and at unusual times. */
+ * stint.hpp: owners of futures, pools and values that go in unusual places and at unusual times. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the C++ runtime keeps for the process or the thread, filled for the first time in a task that is rolled back. */
+ * State that the C++ runtime keeps for the process or the thread, first made in a task that is rolled back. */
 #include <ctime>
 #include <iomanip>
 #include <locale>
@@ -122,7 +122,7 @@ NOINLINE int use_thread_local()
     return counts.number;
 }
 
-/* libc registers the destructor in a block of its own, and ends the process if there is none. */
+/* libc registers the destructor in a block of its own, and ends the process if it gets none. */
 TEST(a_thread_local_is_made_though_the_grace_is_spent)
 {
     static int used;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of STINT_UNWIND share: a trail of letters, what leaves them, and what gets a task interrupted.
+ * Shared by the tests of STINT_UNWIND: a trail of letters, the objects that leave them, and ways to interrupt a task.
  *
- * A failing assertion jumps, and would leave a scope open: tasks leave a trail, and the test asserts afterwards.
- * Capital letters are reached only by code that should have been left. */
+ * A failing assertion jumps, and would leave a scope open: tasks leave a trail, and the test asserts later. Capital
+ * letters are reached only by code that should have been left. */
 #ifndef TESTS_CPP_TRAIL_H
 #define TESTS_CPP_TRAIL_H
 
@@ -60,7 +60,7 @@ struct Mark {
 
 inline void *volatile sink;
 
-/* Blocks that nobody frees: until the limit is passed. */
+/* Blocks that stay: until the limit is passed. */
 NOINLINE inline void spend_new()
 {
     for (;;)

@@ -151,7 +151,7 @@ TEST(a_destructor_that_terminates_is_left_by_a_jump)
     assert_stopped(outcome, "1g");
 }
 
-/* What a destructor allocates while an exception is on its way. */
+/* A destructor that allocates while an exception propagates. */
 TEST(an_exception_on_its_way_arrives_first)
 {
     struct Allocates {

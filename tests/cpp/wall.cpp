@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint::Wall: what goes to a child and what comes back, exceptions, deaths, and whose a reply is. */
+ * stint::Wall: input and reply, exceptions, deaths, and the owner of a reply. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ std::string loaded;                 /* by a setup: in the program it stays empty
 std::unique_ptr<stint::Wall> fresh; /* these are made before there is any other thread */
 std::unique_ptr<stint::Wall> reused;
 
-/* The code of what it throws, and what that says. */
+/* The code of its exception, and the message. */
 template <class F> int code_of(F function, std::string *said = nullptr)
 {
     try {

@@ -15,7 +15,7 @@ TIME = r"[0-9.]+ (?:s|ms|us|ns)"
 
 
 def gdb(*commands, trusted=os.path.dirname(LIBRARY), before=()):
-    """{label: what was printed since} of the commands, which may be (label, command)."""
+    """Runs commands, each of which may be (label, command). Returns {label: the output since then}."""
     arguments = [GDB, "-nx", "-batch", "-iex", f"add-auto-load-safe-path {trusted}", "-iex", "set debuginfod enabled off",
                  "-iex", "set startup-with-shell off", "-iex", "set print thread-events off", "-iex", "set width 0",
                  "-iex", "set style enabled off"]
@@ -138,7 +138,7 @@ def check_core(core):
 
 
 def check_without(scratch):
-    """The same, but for debug information; and before there is a process."""
+    """The same without debug information, and before there is a process."""
     library = os.path.join(scratch, os.path.basename(LIBRARY))
     subprocess.run(["objcopy", "--strip-debug", LIBRARY, library], check=True)
     shutil.copy(LIBRARY + "-gdb.py", library + "-gdb.py")

@@ -147,7 +147,7 @@ int main(void)
     options = (stint_options)STINT_OPTIONS_INIT;
     options.name = "reader";
     must(stint_submit(pool, wait_for_document, document, &options, &reader));
-    await_sleeper(pool); /* both workers have a task, so what comes now waits */
+    await_sleeper(pool); /* both workers have a task, so the next task waits */
     options.name = "words";
     must(stint_submit(pool, index_words, NULL, &options, &words));
     options.account = account;

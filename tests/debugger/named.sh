@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# named.sh PROGRAM [VALGRIND]: in debug mode what valgrind reports, or AddressSanitizer in a program that is built for it,
-# names the task: as its thread, and with the way from its code to that.
+# named.sh PROGRAM [VALGRIND]: in debug mode a report of valgrind, or of AddressSanitizer in a program
+# that is built for it, names the task as its thread, with the callstack.
 set -eu
 program=$(realpath "$1")
 shift

@@ -38,7 +38,8 @@ static int nest(void *arg, void **value)
     return stint_run(parse, arg, &options, &outcome);
 }
 
-/* named_program inner|outer|none: whose mistake it is, of a task in a task, of one that has a name, or has none. */
+/* named_program inner|outer|none: the mistake is made by a task inside a task, by a named task, or by one without a
+ * name. */
 int main(int count, char **arguments)
 {
     stint_options options = STINT_OPTIONS_INIT;

@@ -71,7 +71,7 @@ TEST_IN_FOLDER(a_listed_file_that_has_gone_is_an_error_of_its_own)
     json_decref(report);
 }
 
-/* Run a line of the shell's as somebody who may not look everywhere; root may not then either. */
+/* Run a line of the shell as a user that may not look everywhere, even if the test is root. */
 static int run_unprivileged(const char *line)
 {
     pid_t child = fork();
@@ -97,7 +97,7 @@ TEST_IN_FOLDER(a_folder_that_cannot_be_looked_into_is_a_line_and_all_else_is_par
     write_file("d/names/c.json", "1");
     write_file("d/z.json", "1");
     assert_int_equal(chmod("d/closed", 0), 0);
-    assert_int_equal(chmod("d/names", 0400), 0); /* what is in it can be listed, and not be looked at */
+    assert_int_equal(chmod("d/names", 0400), 0); /* its contents can be listed, but not looked at */
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         char line[128];
         snprintf(line, sizeof line, "printf 'd\\0' | \"$B\" %s --json report %s", modes[i],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of stint-batch share: each test runs the program, from outside, in an empty folder of its own. The
+ * Shared by the tests of stint-batch: each test runs the program, from outside, in an empty folder of its own. The
  * argument of every such test program is the path of stint-batch. */
 #ifndef TESTS_BATCH_H
 #define TESTS_BATCH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stint-batch lets documents do, and what it stops them in. */
+ * What stint-batch lets documents do, and how it stops them. */
 #include "batch.h"
 
 #include <arpa/inet.h>
@@ -8,7 +8,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* Run one document, and say what came of it: "outcome reason". */
+/* Run one document, and return "outcome reason". */
 static const char *result_in(const char *place, const char *options, const char *path)
 {
     static char text[64];
@@ -23,7 +23,7 @@ static const char *result_in(const char *place, const char *options, const char 
     return text;
 }
 
-/* The same comes of it in place and behind the wall. */
+/* The outcome is the same in place and behind the wall. */
 static const char *result_of(const char *options, const char *path)
 {
     char walled[64];
@@ -111,7 +111,7 @@ TEST_IN_FOLDER(a_document_cannot_bring_in_another_file)
     assert_int_equal(access("made.db", F_OK), -1);
 }
 
-/* What came of one document, with its detail: "outcome reason detail". */
+/* The result of one document: "outcome reason detail". */
 static const char *told_in(const char *place, const char *path)
 {
     static char text[256];
@@ -132,7 +132,7 @@ static const char *told_of(const char *path)
     return in_place;
 }
 
-/* Whoever calls it chooses the address of functions that SQLite will call; or is told where the library lies. */
+/* Its caller chooses the address of functions that SQLite will call, or learns where the library lies. */
 TEST_IN_FOLDER(a_statement_cannot_choose_a_pointer)
 {
     static const char *const places[] = { "", "--unbounded", "--in-place" };
@@ -220,7 +220,7 @@ TEST_IN_FOLDER(nothing_of_one_document_is_seen_by_the_next)
     }
 }
 
-/* More than a sorter keeps in memory when it has a choice. Whoever writes to a file is ended by the kernel. */
+/* More than a sorter keeps in memory if it has a choice. The kernel ends a process that writes to a file. */
 TEST_IN_FOLDER(what_sql_sorts_is_memory_and_no_file)
 {
     static const char counter[] = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 20000)";
@@ -238,7 +238,7 @@ TEST_IN_FOLDER(what_sql_sorts_is_memory_and_no_file)
     assert_string_equal(told_of("b.sql"), "error failed not allowed: PRAGMA temp_store");
 }
 
-/* Nobody is asked over the net either: who listens there gets no connection. */
+/* Nothing is asked over the network either: a listening server gets no connection. */
 TEST_IN_FOLDER(a_document_makes_no_connection)
 {
     int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

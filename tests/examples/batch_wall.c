@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint-batch behind its wall: documents in processes of their own, whatever they do there. */
+ * stint-batch behind its wall: documents in processes of their own, with every kind of crime. */
 #include "batch.h"
 
 #include <dirent.h>
@@ -23,7 +23,7 @@ static json_t *report_of(const char *options, int status)
     return read_report("report");
 }
 
-/* What the documents counted, by the summary line. */
+/* The number of items, by the summary line. */
 static unsigned long items(void)
 {
     unsigned long count = 0;
@@ -198,7 +198,7 @@ TEST_IN_FOLDER(a_listed_file_that_cannot_be_read_is_an_error_of_its_own)
     json_decref(report);
 }
 
-/* Clock ticks of processor time that children of the program's wall have had, or -1: there are none. */
+/* Clock ticks of processor time of the wall's children, or -1: there are none. */
 static long ticks_of_children(void)
 {
     long sum = -1;

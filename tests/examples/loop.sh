@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # loop.sh PROGRAM [SOURCE PAGE]: the example of an event loop answers each line, from a pipe and from a file, and stops what
-# takes too long. What the page shows of the source is in it.
+# takes too long. The lines that the page shows are in the source.
 set -eu
 export LC_ALL=C
 where=$(mktemp -d)
@@ -13,7 +13,7 @@ cat "$where/lines" | "$1" | sort >"$where/from-pipe"
 diff "$where/expected" "$where/from-file"
 diff "$where/expected" "$where/from-pipe"
 [ $# = 3 ] || exit 0
-# The lines that are set in below the name of this loop, up to the next name.
+# The indented lines below the name of this loop, up to the next name.
 name=$(basename "$2" .c)
 awk -v name="**$name**" 'index($0, "**") == 1 || /^What else/ { mine = index($0, name) == 1 } mine && /^    / { print substr($0, 5) }' \
   "$3" >"$where/shown"

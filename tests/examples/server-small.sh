@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# server-small.sh PROGRAM BOMBS: what a client gets for a good document, a bad one, and for what would hold the parser or take
-# its memory; and that nobody parses for a client that has gone.
+# server-small.sh PROGRAM BOMBS: the answers to a good document, a bad one, and bombs of time and
+# memory; and nothing is parsed for a client that has left.
 set -eu
 program=$1
 bombs=$2
@@ -34,7 +34,7 @@ check "$where/tree.xml" memory-limit422
 check "$bombs/billion-laughs.xml" '1 elements
 200'
 
-# Its child is killed when it goes, and not when its two seconds are over.
+# The child is killed when the client leaves, long before the two seconds are over.
 children() {
   ps -o comm= --ppid "$(pgrep -P "$(pgrep -P $server)")" | grep -c '^stint-child' || true
 }

@@ -293,8 +293,8 @@ TEST(a_thief_does_not_join_a_fork_of_its_parent_s)
     stint_pool_destroy(pool);
 }
 
-/* Two subtasks that each wait for the other to have begun: only two threads at once get past. Who waits goes on
- * forking, as an idle worker is served at a fork. */
+/* Two subtasks that each wait for the other to begin: only two threads at once get past. A waiting subtask goes on
+ * forking, because a fork serves an idle worker. */
 struct meeting {
     atomic_uint arrived;
     unsigned wanted;

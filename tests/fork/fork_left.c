@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks of frames that a jump of the program's leaves: they go, those of the frame that is jumped to and of those
- * around it stay, wherever they would run, and the task goes on. */
+ * Forks of frames that a jump of the program leaves: these forks go; those of the target frame and of outer frames
+ * stay, wherever they run; and the task goes on. */
 #include "pools.h"
 
 #include <alloca.h>

@@ -61,7 +61,7 @@ static int make_a_swarm(void *arg, void **value)
     return error;
 }
 
-/* Whoever was started has been ended before the task's own frames were left. */
+/* Every started subtask ended before the task's own frames were left. */
 static void assert_settled(struct swarm *swarm, stint_on_interrupt how)
 {
     assert_int_equal(atomic_load(&swarm->ended) + atomic_load(&swarm->own_calls), atomic_load(&swarm->started));

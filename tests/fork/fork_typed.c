@@ -86,7 +86,7 @@ static int have_one_stolen(void *arg, void **value)
     (void)arg;
     atomic_store(&was_stolen, false);
     note_thread_fork(here, &stolen, 7);
-    while (!atomic_load(&was_stolen)) { /* a fork looks whether somebody asks */
+    while (!atomic_load(&was_stolen)) { /* each fork looks whether another worker asks for work */
         fib_fork(here, &asked, 1);
         fib_join(here, &asked, &unused);
     }

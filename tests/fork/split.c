@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The split deque: what is private and what is public, order, holes, and that each fork runs exactly once. */
+ * The split deque: its private and its public part, order, holes; each fork runs exactly once. */
 #include "split_stress.h"
 
 static struct sti_split split;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts that have to wait at the end of a very deep stack: each allocation meanwhile may not cost a walk of all of
- * it, and the wait ends with what it was for. A walk for each takes ten minutes here, and the test times out. */
+ * Interrupts that have to wait at the end of a very deep stack: an allocation may not walk all of it each time, and
+ * the wait ends with its cause. A walk for each would take ten minutes here, and the test would time out. */
 #include "support.h"
 
 #define DEPTH 20000

@@ -13,7 +13,7 @@ static stint_options with_limit(size_t allocation)
     return options;
 }
 
-/* What the guards of a task note, in the order in which they ran. */
+/* Notes of a task's guards, in the order in which they ran. */
 static struct {
     char text[64];
     size_t length;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task holds is known exactly, whoever took it and whoever lets it go: the task, what was before it, or a scope
- * around it. Each task below sets its own token, sees that it goes on while it holds a lock, and is stopped at the
- * first allocation at which it holds none. */
+ * The locks that a task holds are known exactly, whether the task, the code before it, or an outer scope takes and
+ * releases them. Each task below sets its own token, sees that it goes on while it holds a lock, and is stopped at the
+ * first allocation without a lock. */
 #include "support.h"
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;

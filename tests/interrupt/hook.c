@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupt hooks, which tell a task that sleeps or sits in somebody else's loop to stop; and token descriptors. */
+ * Interrupt hooks, which tell a task that sleeps, or runs in another library's loop, to stop; and token descriptors. */
 #include "support.h"
 
 #include <poll.h>

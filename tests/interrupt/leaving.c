@@ -177,7 +177,7 @@ static __attribute__((noinline)) void out_of_nested_scopes(void *arg)
     stint_run(nest, arg, NULL, &outcome);
 }
 
-/* What is left, and how often something is released by that. */
+/* What is left, and how often the jump releases something. */
 static const struct exits {
     void (*function)(void *arg);
     int acquired;
@@ -253,7 +253,7 @@ TEST(a_jump_out_of_scopes_leaves_the_thread_in_none)
     stint_account_release(account);
 }
 
-/* What stays on the stack that is jumped to stays as it was. */
+/* Objects on the target stack stay as they were. */
 static int keep_guards(void *arg, void **value)
 {
     (void)value;
@@ -406,7 +406,7 @@ TEST(a_thread_that_ends_in_a_scope_takes_it_along)
         run_thread(use_a_stack, NULL);
 }
 
-/* A thread is cancelled from outside, in the midst of a preemptible task that sleeps; then its stack is used again. */
+/* Another thread cancels a thread while its preemptible task sleeps; then the stack is used again. */
 static int sleep_on_and_on(void *arg, void **value)
 {
     (void)value;

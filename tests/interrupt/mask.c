@@ -232,7 +232,7 @@ static void *interrupt_and_exit(void *outcome)
 {
     stint_options options = { .size = sizeof(stint_options), .budget = { .allocation = 10000 } };
     stint_run(allocate_in_a_cleanup_region, NULL, &options, outcome);
-    pthread_exit(NULL); /* libc runs what it believes is still pushed */
+    pthread_exit(NULL); /* libc runs handlers that it believes are still pushed */
 }
 
 TEST(a_cleanup_region_is_left_before_the_interrupt)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Misuse of the interface, without debug mode and in it (STINT_DEBUG=1 in the environment). Each kind happens in a
- * process of its own, which tells its outcome by its exit status. Without debug mode nothing is printed; in it there is
- * a line that names the task and what it did. */
+ * process of its own, whose exit status tells the outcome. Without debug mode nothing is printed; in it a line names
+ * the task and the misuse. */
 #include "mainless.h"
 
 #include <dlfcn.h>
@@ -223,7 +223,7 @@ static int free_stale(stint_fn *fn, int place, int size)
     return 0;
 }
 
-/* What the child wrote to standard error, and how it ended. */
+/* The child's standard error, and how it ended. */
 struct heard {
     char text[2000];
     int status;
@@ -488,7 +488,7 @@ TEST(a_stale_pointer_faults_at_once_and_names_the_task)
     }
 }
 
-/* What is rolled back does not stay for ever, and a thread may end with heaps in quarantine. */
+/* Rolled-back heaps do not stay for ever, and a thread may end with heaps in quarantine. */
 TEST(threads_and_processes_end_while_heaps_are_in_quarantine)
 {
     for (int i = 0; i < 4; i++) {
@@ -538,7 +538,7 @@ TEST(heaps_in_quarantine_leave_the_process_most_of_its_mappings)
 {
     for (int i = 0; i < 80; i++)
         assert_outcome(run_task(scatter, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);
-    assert_in_range(mappings(), 1, 20000); /* of 65530, unless the system is told otherwise */
+    assert_in_range(mappings(), 1, 20000); /* of 65530, the system's default */
 }
 
 TEST_MAIN()

@@ -357,8 +357,8 @@ static void *run_deaf(void *outcome)
     return NULL;
 }
 
-/* A thread that gets no processor for a while is as deaf. On a stack this small there is room for a few handlers, one
- * on top of the other, and no more. */
+/* A thread that gets no processor for a while does not hear signals either. This small stack has room for a few
+ * handlers on top of each other only. */
 TEST(signals_do_not_pile_up_on_a_thread_that_cannot_take_them)
 {
     stint_outcome outcome = { .status = STINT_OK };

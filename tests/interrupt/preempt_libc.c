@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Preemption in functions of libc: its plain ones are left in their midst, unless libc itself has called them; and what
- * it calls back is not. */
+ * Preemption in functions of libc: the plain ones are left in their midst, unless libc itself has called them;
+ * callbacks of libc are not left. */
 #include "preempting.h"
 
 #include <search.h>
 #include <stdatomic.h>
 
 #define COMPARED ((size_t)1 << 20)
-#define TURNS 20000 /* half a second: who is not stopped in the midst of a call mostly comes to its end */
+#define TURNS 20000 /* half a second: a call that is not stopped in its midst mostly comes to its end */
 
 static char compared[2][COMPARED];
 static int (*volatile compare)(const void *one, const void *other, size_t size) = memcmp;

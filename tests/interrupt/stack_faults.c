@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Faults that are no end of a worker's stack are the program's: its handler hears of them, if it was set before the
- * first pool, or the process ends. Each in a child process. */
+ * A fault that is not the end of a worker's stack is the program's: its handler gets the fault, if it was set before
+ * the first pool; otherwise the process ends. Each in a child process. */
 #include "recursing.h"
 
 #define STRAY ((uintptr_t)0x1238)

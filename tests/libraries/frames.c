@@ -49,7 +49,8 @@ __attribute__((noinline)) void frames_begin(void)
 struct look {
     bool is_behind_libc; /* a frame of libc's, which a signal's handler returns to, or else is foreign */
     bool is_in_cxx;      /* among frames of the C++ runtime, */
-    bool is_ending;      /* which has called std::terminate, or throws what nobody may catch: the process would end */
+    bool is_ending; /* which has called std::terminate, or throws an exception that no code may catch: the process would
+                       end */
 };
 
 static void note(const struct link_map *module)
@@ -58,7 +59,7 @@ static void note(const struct link_map *module)
     atomic_store_explicit(&last_module, module != NULL ? module->l_name : "generated code", memory_order_relaxed);
 }
 
-/* The next frame is none of the runtime's, nor one that it has called or is called by. */
+/* The next frame is not the runtime's, and neither calls it nor is called by it. */
 static void leave_cxx(struct look *look)
 {
     if (look->is_in_cxx && !look->is_ending)
@@ -66,7 +67,7 @@ static void leave_cxx(struct look *look)
     look->is_in_cxx = look->is_ending = false;
 }
 
-/* What a signal has interrupted may be a function of libc's that only looks at memory. */
+/* A signal may have interrupted a function of libc that only looks at memory. */
 static _Unwind_Reason_Code look_at(struct _Unwind_Context *context, void *argument)
 {
     struct look *look = argument;

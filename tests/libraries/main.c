@@ -32,7 +32,7 @@
 #define SEEDS 24
 #define WORKERS 2
 #define FLIGHTS 4     /* at once */
-#define A_PROCESS 500 /* flights; what it keeps and leaks goes with it */
+#define A_PROCESS 500 /* flights; the library's caches and leaks go with the process */
 /* Seconds without a landing: it hangs. */
 #define PATIENCE 20
 #define TRIALS_MAX 500 /* of the program without stint */
@@ -157,7 +157,7 @@ static int fly(void *argument, void **value)
     return error;
 }
 
-/* As likely small as large: what is used first may take a hundred times what it takes later. */
+/* Small and large are as likely: a first use may take a hundred times as much as later uses. */
 static uint64_t part_of(uint64_t whole, uint64_t *random)
 {
     return 1 + random_below(random, whole >> random_below(random, 8));
@@ -304,7 +304,7 @@ static int spawn(const char *what, int shared)
     return status;
 }
 
-/* What the library does without stint: a bit for each signal, and the lowest where it exits. */
+/* The library's behaviour without stint: a bit for each signal, and the lowest bit for an exit. */
 static uint64_t ask_plain(void)
 {
     char command[512], what[32];

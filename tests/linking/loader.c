@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the loader allocates in a task that is rolled back is the process's, however the program was started: MODULE. */
+ * Memory that the loader allocates in a rolled-back task is the process's, however the program was started: MODULE. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>

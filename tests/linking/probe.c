@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See probe.h: what stint_link_check says, what is refused, and what holds all the same. */
+ * See probe.h: the answers of stint_link_check, what is refused, and what works nevertheless. */
 #include "probe.h"
 
 #include <errno.h>
@@ -115,8 +115,7 @@ static int pass_the_limit(void *arg, void **value)
     return 0;
 }
 
-/* Where some lock functions are another's, a lock may seem to be held for ever: then the limit is passed by the
- * grace. */
+/* If some lock functions are another's, a lock may seem to be held for ever: then the grace is spent too. */
 static void expect_own_family(unsigned flags, bool locked)
 {
     const stint_options limited = { .size = sizeof(stint_options), .budget = { .allocation = LIMIT }, .flags = flags };
@@ -177,8 +176,8 @@ static void expect_roots(unsigned flags)
     in_variable = in_thread = NULL;
 }
 
-/* What libc makes for its caller is freed by the free that the program uses. The one realpath of a program that is
- * linked with stint and loaded behind libc is libc's oldest, which makes no block. */
+/* A block that libc makes for its caller is freed by the program's free. A program that is linked with stint, but
+ * gets it behind libc, has libc's oldest realpath, which makes no block. */
 static void expect_that_libc_s_blocks_can_be_freed(bool behind_libc)
 {
     char *copy = strdup("a copy");
@@ -203,7 +202,7 @@ static void expect_that_libc_s_blocks_can_be_freed(bool behind_libc)
 int probe(const char *wanted)
 {
     bool ours = strcmp(wanted, "ours") == 0;
-    /* This may be a library, and what it runs as a task is its own code. */
+    /* This may be a library, and the function of its task is its own code. */
     EXPECT(stint_module_allow("liblinking*") == 0 && stint_module_allow("linking_extension*") == 0);
     stint_link_report report = { .size = sizeof(stint_link_report), .function = "none" };
     EXPECT(stint_link_check(NULL) == EINVAL);

@@ -172,7 +172,7 @@ void __wrap_sti_payload_settle(stint_outcome *outcome)
 
 /* --- Looking ------------------------------------------------------------------------------------------------------ */
 
-/* Some tests look whether what they have unmapped is free: so the table is mapped before. */
+/* Some tests check that unmapped memory is free: so the table is mapped before. */
 uint64_t live_number(void)
 {
     first_place();
@@ -188,7 +188,7 @@ size_t live_since(uint64_t number)
     return count;
 }
 
-/* The functions that nobody outside may call have names in the file only. */
+/* Internal functions have names in the file only. */
 static void tell_name(const char *file, uintptr_t base, uintptr_t address)
 {
     struct stat status;

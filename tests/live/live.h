@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is made from now on has a larger number than this. */
+/* Later records have a larger number than this. */
 __attribute__((weak, visibility("default"))) uint64_t live_number(void);
 
 /* How many of those with larger numbers there are. */
 __attribute__((weak, visibility("default"))) size_t live_since(uint64_t number);
 
-/* Says on stderr who made them. */
+/* Prints the makers on stderr. */
 __attribute__((weak, visibility("default"))) void live_tell(uint64_t number);
 
 #endif

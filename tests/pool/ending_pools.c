@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pools end in the midst of everything: forks, serial queues, delayed tasks and series, groups, compound futures,
- * callbacks that give the last references back, cancellations at any moment. Whatever is under way, the end comes,
- * every future has resolved by then, every callback has returned, and nothing is counted as running any more.
+ * Pools that end at any moment: among forks, serial queues, delayed tasks and series, groups, compound futures,
+ * callbacks that give the last references back, cancellations. The end always comes; by then every future has
+ * resolved, every callback has returned, and nothing counts as running.
  *
- * ending_pools [SECONDS [SEED]]. The seed is told when something is wrong; the order of events is the machine's. */
+ * ending_pools [SECONDS [SEED]]. A failure prints the seed; the order of events is the machine's. */
 #include "random_parts.h"
 
 #define POOLS 2
@@ -119,7 +119,7 @@ static void wait_somehow(uint64_t *random, stint_future *future)
         stint_future_wait(future, NULL);
 }
 
-/* Its callback has the last reference; nobody may look at it after this. */
+/* Its callback has the last reference; no thread may look at it after this. */
 static void leave_to_callback(stint_future *future)
 {
     atomic_fetch_add(&program.expected, 1);

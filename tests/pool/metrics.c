@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_metrics_write: its numbers agree with what was done, wherever it was done. That the text is OpenMetrics is
- * metrics_text.py's to say. */
+ * stint_metrics_write: its numbers agree with the work that was done, wherever it was done. metrics_text.py checks
+ * that the text is OpenMetrics. */
 #include "metrics.h"
 
 static int fall_short(void *arg, void **value)
@@ -76,7 +76,7 @@ TEST(a_bucket_of_bytes_holds_what_is_as_large_as_its_bound)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size_t size = sizes[i];
         stint_outcome outcome = run_in_pool(pool, size == 0 ? do_nothing : allocate, &size, NULL);
-        /* Blocks are charged by their size class, but for these. */
+        /* Blocks are charged by their size class, except these. */
         assert_true(outcome.usage.allocated == size || (outcome.usage.allocated > size && size % 2 == 1));
     }
     char *text = metrics();

@@ -43,7 +43,7 @@ static inline char *metrics(void)
     return text;
 }
 
-/* Of the sample of that name and labels; -1: there is none. */
+/* The sample of that name and labels; -1: there is none. */
 static inline double look_up(const char *text, const char *sample)
 {
     size_t length = strlen(sample);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reads what a program writes of stint_metrics_write as strictly as OpenMetrics 1.0 is defined.
+"""Reads the output of stint_metrics_write as strictly as OpenMetrics 1.0 is defined.
 
 metrics_text.py PROGRAM
 
@@ -123,7 +123,7 @@ def have_imported(text):
 
 
 def classic(text, families):
-    """The older format: a counter's metric is called as its samples are."""
+    """The older format, in which a counter's metric has the name of its samples."""
     counters = {family.name for family in families if family.type == "counter"}
     lines = []
     for line in text.splitlines():

@@ -202,7 +202,7 @@ TEST(when_it_has_ended_after_all_the_pool_is_no_wider_than_before)
     gate_open(&gate);
     for (int i = 0; i < BOMBS; i++)
         take(bombs[i]);
-    /* Of the first lot some may be begun by substitutes that were looking for work as the others came back. */
+    /* Of the first lot some may be begun by substitutes that looked for work as the others came back. */
     for (int lot = 0; lot < 2; lot++) {
         atomic_store(&crowd.most, 0);
         for (int i = 0; i < TASKS; i++)

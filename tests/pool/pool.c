@@ -87,7 +87,7 @@ static int report_mask(void *arg, void **value)
     return pthread_sigmask(SIG_SETMASK, NULL, arg);
 }
 
-/* But for those that an instruction of the task's own causes: a handler for them must see them. */
+/* Except signals that the task's own instructions cause: their handlers must see them. */
 TEST(signals_are_left_to_the_application)
 {
     sigset_t before, after, worker;

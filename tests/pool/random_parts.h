@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What random programs on pools share: a task's seed and depth, and forks whose parts do again what a task does. */
+ * Shared by random programs on pools: a task's seed and depth, and forks whose parts do the same as a task. */
 #ifndef TESTS_RANDOM_PARTS_H
 #define TESTS_RANDOM_PARTS_H
 
 #include "pools.h"
 
-/* What a task does once, at random: each program's own. */
+/* The random work of a task: each program's own. */
 static void act(uint64_t *random, unsigned depth);
 
 /* Seed and depth in one pointer: a child may outlive its parent. */

@@ -92,7 +92,7 @@ static int run_next(const stint_outcome *outcome, void *arg, void **value)
     return run_child(arg, value);
 }
 
-/* When anybody's has resolved. */
+/* Submits a task that follows a random future. */
 static int submit_next(uint64_t *random, stint_pool *pool, void *arg, const stint_options *options,
                        stint_future **future)
 {
@@ -104,8 +104,8 @@ static int submit_next(uint64_t *random, stint_pool *pool, void *arg, const stin
     return error;
 }
 
-/* The task is masked afterwards, until it has a guard for the future: who submits in more than one step is, and the end
- * of the mask is a sample point. */
+/* The task is then masked until it has a guard for the future: submission takes several steps, and the end of the
+ * mask is a sample point. */
 static int submit_somehow(uint64_t *random, void *arg, const stint_options *options, stint_future **future)
 {
     size_t which = random_below(random, POOLS);
@@ -287,8 +287,8 @@ static void act(uint64_t *random, unsigned depth)
 
 /* --- The machine -------------------------------------------------------------------------------------------------- */
 
-/* A thread that only sleeps: when it is late, or others have the processors, so may be a worker that is woken, and who
- * waits for that says nothing about the pool. */
+/* A thread that only sleeps: if it is late, or others have the processors, a woken worker may be late too, and its
+ * wait says nothing about the pool. */
 static atomic_ullong latest_ns;
 
 static void *refer(void *unused)
@@ -304,7 +304,7 @@ static void *refer(void *unused)
     return NULL;
 }
 
-/* Processor time that everybody else on this machine has had, and what its own host took. To 10 ms. */
+/* Processor time that the rest of this machine has used, and that its host took away. To 10 ms. */
 static uint64_t taken_by_others(void)
 {
     unsigned long long ticks[8] = { 0 };
@@ -342,7 +342,7 @@ static uint64_t neglected(void)
     return sum;
 }
 
-/* What was neglected in a window may have begun to wait in the one before. */
+/* A task that was neglected in this window may have begun to wait in the one before. */
 static void look(struct machine *machine)
 {
     static bool before = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What random_pools.c has for the time of one program: pools, accounts, serial queues, a group, locks, and futures that
- * anybody may wait for. */
+ * The state of random_pools.c for one program: pools, accounts, serial queues, a group, locks, and futures that any
+ * task may wait for. */
 #ifndef TESTS_RANDOM_PROGRAM_H
 #define TESTS_RANDOM_PROGRAM_H
 
@@ -10,7 +10,7 @@
 #define POOLS 3
 #define ACCOUNTS 6
 #define MUTEXES 3
-#define SHOWN 64 /* futures that anybody may wait for */
+#define SHOWN 64 /* futures that any task may wait for */
 #define DRIVERS 12
 #define PATIENCE (60000 * MS)
 #define DEADLINE (300 * MS) /* of every task, where tasks lock */

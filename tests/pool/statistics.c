@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stint_pool_read and stint_pool_read_worker say agrees with what was done. */
+ * The numbers of stint_pool_read and stint_pool_read_worker agree with the work that was done. */
 #include "pools.h"
 
 static stint_worker_statistics read_workers(const stint_pool *pool)

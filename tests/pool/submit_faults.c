@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stint_pool_create and stint_submit do when memory or threads run out, at each place where they can: the right
- * error, and nothing left behind. This program defines the allocator's functions and pthread_create itself, passes the
- * calls on, counts the blocks, and fails the call that it is told to. */
+ * stint_pool_create and stint_submit when memory or threads run out, at each possible place: the right error, and
+ * nothing left behind. This program defines the allocator's functions and pthread_create itself, passes the calls on,
+ * counts the blocks, and fails a chosen call. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <mimalloc.h>
@@ -44,7 +44,7 @@ static void *counted(void *block)
         real = found;                                                                                                  \
     }
 
-/* mimalloc calls some of these itself, for what it keeps of heaps and threads: that is not the library's. */
+/* mimalloc calls some of these itself, for its records of heaps and threads, which are not the library's. */
 static bool is_mimalloc(void *caller)
 {
     static void *_Atomic module;
@@ -159,7 +159,8 @@ static stint_pool *make_unwarmed_pool(unsigned workers, size_t capacity)
     return pool;
 }
 
-/* What libc, mimalloc and the library make when a thread begins is made before anything is counted. */
+/* Waits until all workers run: libc, mimalloc and the library have then made the blocks of a new thread, before
+ * anything is counted. */
 static void await_workers(stint_pool *pool, unsigned workers)
 {
     struct gate gate = { 0 };
@@ -380,7 +381,7 @@ static void count_call(stint_future *future, const stint_outcome *outcome, void 
     atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-/* Without memory no callback is taken, no compound made; with it, each gives back what it took. */
+/* Without memory no callback is taken and no compound made; with memory, each gives back what it took. */
 TEST(what_follows_a_future_needs_memory_only_when_it_is_asked_for)
 {
     stint_pool *pool = make_warm_pool(1, 0);
@@ -416,7 +417,7 @@ TEST(what_follows_a_future_needs_memory_only_when_it_is_asked_for)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* A future that is added without memory arrives nowhere; one that was, takes no more memory to arrive. */
+/* A future that is added without memory does not arrive; one that was added needs no more memory to arrive. */
 TEST(a_completion_queue_takes_its_memory_when_futures_are_added)
 {
     stint_pool *pool = make_warm_pool(1, 0);

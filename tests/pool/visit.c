@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_pool_visit: what it shows of tasks that run and wait wherever a task can wait, and that looking harms
- * nobody. */
+ * stint_pool_visit: it shows running and waiting tasks wherever a task can wait, and does no harm. */
 #include "pools.h"
 
 #define VIEWS 64

@@ -269,7 +269,7 @@ struct forked {
     int error;
 };
 
-/* In the child nothing is counted and nobody interrupts. */
+/* In the child nothing is counted and nothing is interrupted. */
 static int fork_and_go_on(void *arg, void **value)
 {
     struct forked *forked = arg;

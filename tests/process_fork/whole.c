@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Children of children of a process with one thread, as the children of a wall are: each is a whole process, with
- * limits that are counted to the byte, and has no thread that nobody has asked for. Once it has one, its own children
- * are none. */
+ * Children of children of a process with one thread, like a wall's children: each is a whole process, whose limits
+ * count to the byte, and has only the threads that it asked for. Once it has one, its own children are not whole. */
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -218,7 +217,7 @@ static int share_endings(void **state)
     return endings != MAP_FAILED ? 0 : 1;
 }
 
-/* Each allocation is charged what it asks for. */
+/* Each allocation is charged by its size. */
 TEST(grandchildren_of_a_process_that_has_run_nothing_are_whole)
 {
     assert_true(is_alone());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The profiler's interface: what a tracker is told, and what is refused. */
+ * The profiler's interface: what a tracker sees, and what is refused. */
 #include <math.h>
 #include <stdatomic.h>
 #include <wchar.h>

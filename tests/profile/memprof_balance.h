@@ -117,7 +117,7 @@ static inline int balance_stop(struct balance_test *test)
     return error;
 }
 
-/* What one lays there, another thread takes and frees. */
+/* One thread lays blocks there; another thread takes and frees them. */
 static inline void swap_on_shelf(struct balance_test *test, uint64_t *random, void *block)
 {
     stint_free(atomic_exchange(&test->shelf[random_below(random, BALANCE_SHELF)], block));

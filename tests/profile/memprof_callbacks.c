@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a tracker's callbacks may do, and the callstacks that they are given. */
+ * What a tracker's callbacks may do, and their callstacks. */
 #include "tracker.h"
 
-/* What a callback does with memory: keeps a copy, frees one that is followed. */
+/* What a callback does with memory: it keeps a copy, and frees a followed block. */
 struct busy {
     struct seen seen;
     void *to_free;

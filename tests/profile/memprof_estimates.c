@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile's estimates are unbiased, and their intervals hold what they say; memprof_estimates_long has more of
- * both. */
+ * A profile's estimates are unbiased, and their intervals hold as promised; memprof_estimates_long has more of both. */
 #include "memprof_estimates.h"
 
 TEST(estimates_of_one_size_are_unbiased)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a profile estimates, beside the truth: workloads of which each block is counted exactly, too. Seeds are fixed,
- * so each test always gives the same answer. */
+ * A profile's estimates beside the truth: workloads of which each block is counted exactly, too. Seeds are fixed, so
+ * each test always gives the same answer. */
 #ifndef TESTS_MEMPROF_ESTIMATES_H
 #define TESTS_MEMPROF_ESTIMATES_H
 

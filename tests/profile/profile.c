@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What profiles gather. Writing them is profile_writing.c's. */
+ * What profiles gather. profile_writing.c tests the writing. */
 #include "profile.h"
 
 static int hold_and_fail(void *count, void **value)
@@ -179,14 +179,14 @@ static void *allocate_a_little(void *arg)
     return arg;
 }
 
-/* mimalloc calls in the midst of what it does when a thread begins, with a lock. */
+/* mimalloc makes this call while it starts a thread, with a lock held. */
 TEST(threads_start_while_a_profile_runs)
 {
     const stint_profile_options often = { .size = sizeof(stint_profile_options),
                                           .interval = 4096,
                                           .callstack_depth = 4 };
     assert_int_equal(stint_profile_start(&often), 0);
-    alarm(60); /* until one that hangs is ended */
+    alarm(60); /* until the test ends a hanging thread */
     for (int i = 0; i < 1000; i++) {
         pthread_t threads[2];
         for (int j = 0; j < 2; j++)
@@ -210,7 +210,7 @@ static void start_and_join(void *(*function)(void *arg))
     pthread_join(thread, NULL);
 }
 
-/* libc frees what it had of a thread after the thread's last destructor. */
+/* libc frees memory of a thread after the thread's last destructor. */
 TEST(ended_threads_leave_nothing_while_a_profile_runs)
 {
     const stint_profile_options often = { .size = sizeof(stint_profile_options),
@@ -222,7 +222,7 @@ TEST(ended_threads_leave_nothing_while_a_profile_runs)
     size_t before = resident();
     for (int i = 0; i < 1000; i++)
         start_and_join(i % 2 == 0 ? leave_at_once : allocate_a_little);
-    /* 75 MiB with what each left. A sanitizer keeps some of what is freed. */
+    /* 75 MiB with the leavings of each. A sanitizer keeps some freed memory. */
     assert_in_range(resident(), 0, before + (stint_malloc_is_overridden() ? 4 * MIB : 32 * MIB));
     assert_int_equal(stint_profile_stop(), 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of profiles share: starting one, its sums, and tasks that allocate. */
+ * Shared by the tests of profiles: starting one, its sums, and tasks that allocate. */
 #ifndef TESTS_PROFILE_H
 #define TESTS_PROFILE_H
 

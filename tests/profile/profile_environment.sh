@@ -27,20 +27,20 @@ STINT_PROFILE=1m:%p.%p.gz "$program" >totals
 ls [0-9]*.[0-9]*.gz >/dev/null || fail "no file is called after the process"
 [ ! -e end.gz.part ] || fail "left a part behind"
 
-# With its last thread, where the main one has ended before. (ThreadSanitizer's own is the last.)
+# With its last thread, if the main one has ended before. (ThreadSanitizer's own is the last.)
 if ! grep -q __tsan_init "$program"; then
   STINT_PROFILE=2k:last.collapsed timeout 10 "$program" mainless || fail "the process did not end with its last thread"
   grep -q allocate_and_keep last.collapsed || fail "the profile of the last thread is incomplete"
 fi
 
-# How often the thread has slept that waits for the signal.
+# How often the thread that waits for the signal has slept.
 sleeps() { # PID
   for task in "/proc/$1"/task/*; do
     [ "$(cat "$task/comm")" != stint-profile ] || sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "$task/status"
   done
 }
 
-# On the signal, while the program runs on, as often as one likes; until then it sleeps.
+# On the signal, while the program runs on, any number of times; until then the thread sleeps.
 mkfifo input output
 STINT_PROFILE=2k:signal.collapsed "$program" wait <input >output &
 child=$!
@@ -88,12 +88,12 @@ exec 4<&-
   wait $child
 )
 
-# The child of a fork(2) beside the thread that writes the profile is refused everything, and has none.
+# The child of a fork(2) beside the writing thread is refused everything, and has no profile.
 STINT_PROFILE=2k:parent.collapsed "$program" fork >totals
 [ "$(wc -l <totals)" = 2 ] && head -n 1 totals | grep -qi 'not supported' || fail "a child has a profile: $(cat totals)"
 [ "$(sum parent.collapsed)" = "$(tail -n 1 totals | cut -d ' ' -f 2)" ] || fail "the child wrote the parent's profile"
 
-# What goes wrong is said, and harms nothing.
+# Errors are printed, and harm nothing.
 complains() { # PATTERN VALUE
   STINT_PROFILE=$2 "$program" >totals 2>errors || fail "$2 made the program fail"
   [ "$(wc -l <errors)" = 1 ] && grep -q "^stint: STINT_PROFILE: .*$1" errors || fail "$2: said $(cat errors)"
@@ -106,7 +106,7 @@ done
 complains 'Invalid' 7:small
 [ -c /dev/full ] || fail "/dev/full is no device any more"
 
-# A file that was there is not lost to a full disk.
+# A full disk does not destroy an older file.
 echo old >full.collapsed
 ln -s /dev/full full.collapsed.part
 STINT_PROFILE=2k:full.collapsed "$program" >totals 2>errors

@@ -9,7 +9,7 @@ mkdir -p "$scratch/bin" "$scratch/lib/stint"
 cp "$1" "$scratch/bin/program"
 cp "$2" "$scratch/lib/$(basename "$2" | sed 's/\.so\..*/.so.0/')"
 module=$(realpath "$3")
-# Where mimalloc is not the system's, its folder is found from the build only.
+# If mimalloc is not the system's, only the build finds its folder.
 backend=$(ldd "$2" | sed -n 's|.*libmimalloc[^ ]* => \(.*\)/[^/]*$|:\1|p')
 cd "$scratch"
 export LD_LIBRARY_PATH="lib$backend" # relative: the program below leaves this folder
@@ -40,7 +40,7 @@ STINT_PROFILE=2k:end.gz bin/program >totals 2>errors || fail "made the program f
 [ "$(cat errors)" = 'stint: STINT_PROFILE: end.gz: Can not access a needed shared library' ] || fail "said $(cat errors)"
 [ ! -e end.gz ] && [ ! -e end.gz.part ] || fail "left a file behind"
 
-# One that is no module; one that lacks a library of its own.
+# A file that is not a module; a module that lacks a library.
 echo nonsense >"lib/stint/$(basename "$module")"
 bin/program write profile.gz profile.collapsed profile.inuse >totals 2>errors && fail "written by nonsense"
 grep -q 'Can not access a needed shared library' errors || fail "said $(cat errors)"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the scripts that test profiles from outside run: allocates in tasks, then does what its first argument says. */
+ * For the scripts that test profiles from outside: allocates in tasks, then does what its first argument says. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ static void *outlive_main(void *main_thread)
     return NULL;
 }
 
-/* The process ends with its last thread, as nobody has called exit. */
+/* The process ends with its last thread, because no thread has called exit. */
 static void end_main_first(void)
 {
     static pthread_t main_thread;

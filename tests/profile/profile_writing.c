@@ -15,7 +15,7 @@ static int new_file(void)
     return fd;
 }
 
-/* What was written to a file, ended by a zero; the file is closed. */
+/* The contents of a file, ended by a zero; the file is closed. */
 static char *contents(int fd)
 {
     off_t size = lseek(fd, 0, SEEK_END);

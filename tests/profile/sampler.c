@@ -58,7 +58,7 @@ static void fill_bins(double mean)
         bins[(size_t)(next_uniform(&sampler) * BINS)]++;
 }
 
-/* Looked at between the bins; within one of them it can be larger by no more than the bin's width. */
+/* Looked at between the bins; within a bin it can be larger by the bin's width at most. */
 static double kolmogorov_distance(void)
 {
     double farthest = 0;
@@ -218,7 +218,7 @@ TEST(a_huge_block_has_the_expected_number_of_samples)
     assert_true(sti_sampler_count(&sampler, &to_next, PTRDIFF_MAX) >= PTRDIFF_MAX / 8);
 }
 
-/* What a sampled block leaves behind does not matter: the rest of it is memoryless, as the start is. */
+/* The rest of a sampled block does not matter: sampling is memoryless, as at the start. */
 TEST(the_next_sample_after_a_huge_block_is_as_far_as_any)
 {
     uint32_t sixteenths[16] = { 0 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A tracker that notes what it is told, for tests of the profiler's interface. */
+ * A tracker that notes its calls, for tests of the profiler's interface. */
 #ifndef TESTS_TRACKER_H
 #define TESTS_TRACKER_H
 
 #include "support.h"
 
-/* Dense enough that every block here of 8 KiB or more is sampled, but for one in e to the 128. */
+/* Dense enough that every block of 8 KiB or more is sampled, except one in e to the 128. */
 #define DENSE 64
 #define LARGE_BLOCK ((size_t)8 << 10)
 

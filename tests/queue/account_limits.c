@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Limits of accounts on a pool's tasks: of a living account they can be changed; so many of its tasks may wait; and a
- * slot that is free goes to whoever has waited longest for it, in whatever pool, and to nobody else. */
+ * Limits of accounts on a pool's tasks: they can change while the account lives; only a number of tasks may wait; and
+ * a free slot goes to the task that has waited longest for it, in whatever pool. */
 #include "pools.h"
 
 static int submit_to(stint_pool *pool, stint_fn *fn, void *arg, stint_account *account, stint_future **future)
@@ -278,7 +278,7 @@ TEST(a_task_gets_the_slot_beside_a_loop_of_stint_run)
     stint_account_release(runner.account);
 }
 
-/* Seconds of processor time a task, of so many with an account each below one with one slot. */
+/* Seconds of processor time a task, for this many accounts with a task each, below an account with one slot. */
 static double cost_of_herd(unsigned accounts)
 {
     stint_pool *pool = make_pool(.workers = 2, .queue_capacity = 2 * accounts);

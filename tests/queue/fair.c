@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns by time on workers: an account with work for ever gets its share of the time for which the pool's tasks occupy
- * workers, whatever the others do, and as its weight says. Shares of that time, so the machine's mood is nothing to
- * them. */
+ * Turns by time on workers: an account with endless work gets its share of the time for which the pool's tasks occupy
+ * workers, by its weight, whatever the others do. The test compares shares of that time, so a busy machine does not
+ * matter. */
 #include <math.h>
 
 #include "pools.h"
@@ -14,7 +14,7 @@
 
 static stint_pool *pool;
 
-/* Who always has so many tasks waiting or running. */
+/* A tenant that always has this number of tasks waiting or running. */
 struct party {
     stint_account *account; /* NULL: plain tasks */
     stint_fn *fn;
@@ -118,7 +118,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* Until all together have used so much; everybody's tasks are submitted before any begins. */
+/* Until all together have used this much; all tasks are submitted before any begins. */
 static void compete(unsigned workers, uint64_t ns)
 {
     const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = workers };
@@ -228,7 +228,7 @@ TEST(a_good_account_gets_half_beside_one_whose_tasks_sleep_on_their_workers)
     assert_share(good, 0.5);
 }
 
-/* Of the time in all, theirs is nearly everything, and none of it is charged to them. */
+/* Nearly all of the time is theirs, and none of it is charged to them. */
 TEST(tasks_that_say_that_they_sleep_are_not_charged_for_it)
 {
     begin(NULL);

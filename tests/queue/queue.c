@@ -75,7 +75,7 @@ static void *produce(void *argument)
     return NULL;
 }
 
-/* What one producer pushed must come to one consumer in the same order. */
+/* One consumer gets the entries of one producer in order. */
 static void *consume(void *argument)
 {
     struct side *side = argument;

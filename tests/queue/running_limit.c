@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Accounts with a maximum of running tasks: it is never passed, holds nobody else back, and what waits for it can be
- * cancelled, and goes on when a slot is free. */
+ * Accounts with a maximum of running tasks: the maximum is never passed and holds no other account back; a waiting
+ * task can be cancelled, and goes on when a slot is free. */
 #include "pools.h"
 
 struct crowd {

@@ -12,7 +12,7 @@
 /* --- The ledger while tasks run
  * ------------------------------------------------------------------------------------ */
 
-/* The truth, as the tasks count it themselves: what they have been charged lies between the two. */
+/* The truth, as the tasks count it themselves: the account's charge lies between the two. */
 static _Atomic uint64_t charged_at_least;
 static _Atomic uint64_t charged_at_most;
 
@@ -164,7 +164,7 @@ struct tenant {
     size_t other;
 };
 
-/* So many tasks of each tenant, in turns. */
+/* This many tasks of each tenant, in turns. */
 static void run_tenants(struct tenant *tenants, size_t count, size_t tasks)
 {
     stint_future **futures = calloc(count * tasks, sizeof *futures);
@@ -194,8 +194,8 @@ static void assert_all_ok(const struct tenant *tenant, size_t tasks)
     assert_int_equal(usage_of(tenant->account).allocated, tasks * TASK_BYTES);
 }
 
-/* Room for so many tasks: no more end Ok, and fewer only for what a task holds as its grant while all the others come
- * and are refused, and for what those were charged. */
+/* Room for a number of tasks: no more end Ok. Fewer end Ok only by the grant that a task holds while all the others
+ * come and are refused, and by the charges of those. */
 static void assert_spent(const struct tenant *tenant, size_t room)
 {
     assert_in_range(tenant->ok, room - WORKERS - WORKERS * GRANT / TASK_BYTES, room);

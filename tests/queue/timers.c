@@ -46,8 +46,7 @@ static void check_next(const struct sti_timers *timers, const struct entry *entr
     }
     if (earliest == UINT64_MAX)
         assert_int_equal(sti_timers_next(timers), STI_TIMERS_NONE);
-    else /* not later than a tick after the earliest; or there is one that has long passed, and waits for the next
-            tick */
+    else /* not later than a tick after the earliest; or one has long passed, and waits for the next tick */
         assert_true(sti_timers_next(timers) <= earliest + TICK || sti_timers_next(timers) == (timers->tick + 1) * TICK);
 }
 

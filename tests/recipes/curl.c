@@ -40,7 +40,7 @@ struct transfer {
     stint_token *when_first; /* to be set as soon as something has come */
 };
 
-/* What comes is kept in blocks of the task's, and given back at the end. */
+/* Received data is kept in blocks of the task, which are freed at the end. */
 static size_t receive(char *data, size_t one, size_t size, void *argument)
 {
     struct transfer *transfer = argument;
@@ -84,8 +84,7 @@ struct server {
     pthread_t thread;
 };
 
-/* Serves its clients one after the other, each until it leaves. They are promised more than comes, if it is so
- * wanted. */
+/* Serves its clients one after the other, each until it leaves. If asked to, it promises more than it sends. */
 static void *serve(void *argument)
 {
     struct server *server = argument;

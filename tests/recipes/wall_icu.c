@@ -10,7 +10,7 @@
 
 #define RUNS 1000
 
-/* What it has opened once stays in its caches when it is closed. */
+/* A converter that was opened once stays in ICU's caches when it is closed. */
 static int warm_up(void *unused)
 {
     static const char *const encodings[] = { "UTF-8", "windows-1252", "Shift_JIS", "GB18030", "KOI8-R" };
@@ -79,7 +79,7 @@ TEST(text_comes_back_in_utf_8)
     end(fixture);
 }
 
-/* In its caches too: what was half done there is gone with the child. */
+/* In its caches too: half-done work there is gone with the child. */
 TEST(a_task_that_is_stopped_anywhere_spoils_none_that_follow)
 {
     struct fixture fixture = begin(make_text_wall);

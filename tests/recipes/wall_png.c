@@ -23,7 +23,7 @@ static int decode(const void *file, size_t size, stint_reply *reply)
     image.format = PNG_FORMAT_RGBA;
     struct picture *picture = stint_reply_reserve(reply, sizeof *picture + PNG_IMAGE_SIZE(image));
     if (picture == NULL)
-        return errno; /* EMSGSIZE: an image that is larger than anybody wants */
+        return errno; /* EMSGSIZE: the image is too large */
     picture->width = image.width;
     picture->height = image.height;
     if (!png_image_finish_read(&image, NULL, picture->pixels, 0, NULL))
@@ -85,7 +85,7 @@ TEST(an_image_comes_back_as_its_pixels)
     end(fixture);
 }
 
-/* A size that nobody has pixels for: the header's check sum is made good. */
+/* An image size without pixels: the header's check sum is made right. */
 static void claim_size(struct file file, uint32_t side)
 {
     for (int i = 0; i < 4; i++)

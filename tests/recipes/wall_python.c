@@ -17,11 +17,11 @@ static int start_python(void *unused)
     PyConfig_Clear(&config);
     if (PyStatus_Exception(status))
         return ENOEXEC;
-    /* What a closed wall's children could not load any more. */
+    /* Modules that a closed wall's children could not load later. */
     return PyRun_SimpleString("import ctypes, json, math, os, random, re, socket") == 0 ? 0 : ENOEXEC;
 }
 
-/* The script says what it wants to say in the variable `answer`. */
+/* The script leaves its answer in the variable `answer`. */
 static int run_script(const void *script, size_t size, stint_reply *reply)
 {
     PyOS_AfterFork_Child(); /* random numbers are seeded anew, too */

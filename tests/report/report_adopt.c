@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reports of another process: bytes that are a report's become one that says the same, and of any others nothing worse
- * comes than a report that says what is not so. */
+ * Reports of another process: a report's bytes become a report that says the same. Any other bytes do no worse than a
+ * report with wrong contents. */
 #include "support.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ TEST(the_bytes_of_a_report_become_one_that_says_the_same)
     test_free(bytes);
 }
 
-/* Of a report in which a field is changed so becomes one that can be written in all kinds. */
+/* A report with a changed field becomes one that can be written in all kinds. */
 #define assert_made_safe(field, change)                                                                                \
     do {                                                                                                               \
         size_t size;                                                                                                   \

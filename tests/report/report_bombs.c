@@ -14,7 +14,7 @@ struct bomb {
     size_t size;              /* of blocks of a class that holds a quarter of it at least; 0: it is not asked */
 };
 
-/* What libraries export, and what is the demo's own, has a name on every machine. */
+/* Exported functions of libraries, and the demo's own, have a name on every machine. */
 static const struct bomb bombs[] = {
     { "billion-laughs.xml", PARSE_XML, STINT_REASON_MEMORY_LIMIT, { "xmlParseDocument", "xml_parse" }, 0 },
     { "quadratic-blowup.xml",

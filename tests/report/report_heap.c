@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a stopped task had taken, who held it, and what was kept of it. */
+ * The memory of a stopped task, its holders, and what was kept of it. */
 #include "reports.h"
 
 static volatile int sink;
@@ -9,7 +9,7 @@ static volatile int sink;
 struct node {
     struct node *next;
     void (*method)(void);
-    char rest[32]; /* all of its block, so that nothing is left in it of what was there before */
+    char rest[32]; /* all of its block, so that no earlier contents are left */
 };
 
 void node_method(void);
@@ -49,7 +49,7 @@ static int make_chain(void *arg, void **value)
     return 0;
 }
 
-/* A token that the task sets itself when it has made what it makes: so the numbers are exact. */
+/* The task sets its own token when its blocks are made, so the numbers are exact. */
 static json_t *report_at_checkpoint(stint_fn *fn, void *arg)
 {
     stint_token *token;
@@ -93,7 +93,7 @@ TEST(blocks_that_begin_with_a_pointer_into_a_module_are_named_by_its_symbol)
     assert_string_equal(json_string_value(json_at(contents, "begins_with")), "pointer");
     assert_int_equal(number_of(json_at(contents, "word")), 1);
     assert_string_equal(json_string_value(json_at(contents, "to", "function")), "node_method");
-    /* But for those whose pointer to the next node has bytes that are letters. */
+    /* Except blocks whose pointer to the next node has bytes that are letters. */
     assert_in_range(number_of(json_at(contents, "blocks")), number_of(json_at(class, "looked_at")) * 3 / 4,
                     number_of(json_at(class, "looked_at")));
     assert_true(number_of(json_at(class, "looked_at")) > 10);
@@ -132,7 +132,7 @@ TEST(pages_that_the_task_has_forbidden_to_be_read_are_not_looked_at)
             assert_int_equal(number_of(json_at(class_for(report, sizes[i]), "looked_at")), 0);
         json_decref(report);
     }
-    /* And what comes after it, which is read by copies now. */
+    /* The next report now reads by copies. */
     json_t *report = report_on_chain((struct chain){ .nodes = 10000 });
     assert_true(number_of(json_at(class_for(report, sizeof(struct node)), "looked_at")) > 10);
     json_decref(report);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose a report is, who has one and who has none, and what goes wrong when it is written. */
+ * Which tasks have a report, who owns it, and what goes wrong when it is written. */
 #include "mainless.h"
 #include "reports.h"
 
@@ -28,7 +28,7 @@ static stint_future *submit_growing(stint_pool *pool, stint_report_level level, 
     return future;
 }
 
-/* First: while this process has no other thread, its child is one that can run tasks. */
+/* First: while this process has no other thread, its child can run tasks. */
 static bool is_written_with_names(void)
 {
     stint_options options = options_of(STINT_REPORT_STACK, MIB);
@@ -390,7 +390,7 @@ TEST(a_task_that_writes_to_a_reader_that_does_not_read_has_its_deadline)
 
 /* --- What is left behind --- */
 
-/* Some 28 KiB each: what is not to_write back would show. */
+/* Some 28 KiB each: lost memory would show. */
 TEST(reports_of_many_tasks_leave_nothing)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reports of a program that the library is linked into, whose code cannot be told from the library's: the program's
- * frames are there all the same, wherever other libraries' lie between them. */
+ * Reports of a program that the library is linked into. Its code cannot be told from the library's, so the program's
+ * frames are shown, wherever other libraries' frames lie between them. */
 #include "reports.h"
 
 static volatile int sink;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What report_reader.sh runs: a task that passes its limit while a profile runs, and one while none does. Writes the
- * profiles of their reports to the two files that it is given, and to standard output what they have to add up to. */
+ * For report_reader.sh: a task that passes its limit while a profile runs, and one while none does. Writes the
+ * profiles of their reports to the two given files, and their expected sums to standard output. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -22,7 +22,7 @@ NOINLINE static void hold_much(void **list)
     sink++;
 }
 
-/* What is freed again is held by nobody, though its place is used anew. */
+/* A freed block has no holder, though its place is used again. */
 NOINLINE static void hold_little(void **list)
 {
     for (int i = 0; i < 300; i++) {
@@ -65,7 +65,7 @@ static stint_options rated(double rate)
     return options;
 }
 
-/* 3,000 and 300 blocks that are charged 1,008 bytes each: so many samples, within 6 deviations. */
+/* 3,000 and 300 blocks that are charged 1,008 bytes each give this many samples, within 6 deviations. */
 static void assert_holders(json_t *report, double interval)
 {
     json_t *holders = json_at(report, "who", "holders");
@@ -170,7 +170,7 @@ TEST(tasks_at_once_have_each_its_own_rate)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* A scope inside is sampled with its task, and what it rolls back is nobody's any more. */
+/* A scope inside is sampled with its task; after its rollback its blocks have no holder. */
 static int hold_in_scopes(void *arg, void **value)
 {
     stint_outcome outcome;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which scope, and which of a task's threads, a report tells of. */
+ * Which scope, and which of a task's threads, a report is about. */
 #include "growing.h"
 
 static int run_growing(void *arg, void **value)
@@ -51,7 +51,7 @@ TEST(the_report_is_that_of_the_scope_whose_limit_was_passed)
     assert_true(is_in(stopped, "run_inside"));
     assert_null(inner_report);
     assert_int_equal(inner_outcome.reason, STINT_REASON_OUTER);
-    /* With what the inner scope held, and what it had itself. */
+    /* The report covers the inner scope's blocks and its own. */
     assert_in_range(number_of(json_at(report, "what", "bytes")), MIB * 7 / 8, MIB * 9 / 8);
     assert_non_null(class_for(report, 5000));
     json_decref(report);

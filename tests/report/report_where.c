@@ -154,7 +154,7 @@ TEST(a_task_stopped_under_a_lock_says_which)
     assert_true(is_in(left, "go_on_unlocked"));
     assert_false(is_in(left, "grow_locked"));
     json_decref(report);
-    /* What was remembered by address is not held any more, nor counted. */
+    /* A lock that was remembered by address is no longer held or counted. */
     assert_int_equal(pthread_mutex_trylock(&the_lock), 0);
     pthread_mutex_unlock(&the_lock);
     json_decref(read_of(grow, (void *)(uintptr_t)&sink, &options, STINT_REASON_MEMORY_LIMIT));

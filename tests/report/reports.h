@@ -18,7 +18,7 @@
 
 /* So long that a machine under load finishes all that it has begun. */
 
-/* What stint_report_write writes, ended by a zero; to be freed by test_free. */
+/* Output of stint_report_write, ended by a zero; test_free frees it. */
 static inline char *report_written(const stint_report *report, stint_report_kind kind)
 {
     int file = memfd_create("report", MFD_CLOEXEC);

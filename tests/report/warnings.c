@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Warnings: a task, an account and the process are told of once before they pass a limit, and go on. */
+ * Warnings: a task, an account and the process get one warning each before they pass a limit, and go on. */
 #include "../walls.h"
 
 enum { TOLD_MAX = 64 };
@@ -261,7 +261,7 @@ TEST(an_account_is_told_of_once_and_again_when_its_limits_are_set)
     stint_account_release(account);
 }
 
-/* And some more, which nobody is to be told of. */
+/* And some more, without warnings. */
 static int fill_until_told(void *arg, void **value)
 {
     (void)arg;

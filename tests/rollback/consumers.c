@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results that another thread frees while the thread that made them goes on: runs tasks in the same nursery and rolls
- * them back, hands heaps over, makes new ones. Each block has a pattern, which whoever frees it looks at. */
+ * Results that one thread frees while the thread that made them goes on: it runs tasks in the same nursery and rolls
+ * them back, hands heaps over, and makes new heaps. Each block has a pattern, which the thread that frees the block
+ * checks. */
 #include "support.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks that ended Ok, from which another thread frees block by block, in pages that mimalloc has given up,
- * while the tasks' thread looks for an empty one, takes it again and ends it. */
+ * Heaps of tasks that ended Ok, in pages that mimalloc has given up. Another thread frees their blocks one by one,
+ * while the tasks' thread looks for an empty heap, takes it again and ends it. */
 #include "support.h"
 
 #include <stdatomic.h>
@@ -40,7 +40,7 @@ static void free_block(const struct left *left, size_t i)
     stint_free(left->blocks[i]);
 }
 
-/* Of each list every third block. */
+/* Frees every third block of each list. */
 static void *free_a_third(void *number)
 {
     size_t which = (size_t)number;

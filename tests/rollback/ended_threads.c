@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of threads that have ended. mimalloc lets any heap that needs pages adopt those of ended threads, a task's
- * heap too; destroying that heap must not take the dead thread's blocks along. */
+ * Memory of ended threads. mimalloc lets any heap that needs pages adopt the pages of ended threads, a task's heap
+ * too; the destruction of that heap must not destroy the dead thread's blocks. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -249,7 +249,7 @@ TEST(nor_does_it_leave_the_stack_bounded)
     munmap(stack, MIB);
 }
 
-/* So many pages of one size that mimalloc gives some up, where it gives up any. */
+/* Enough pages of one size that mimalloc gives some up, if it gives up any. */
 #define IN_A_PAGE 1024
 #define PAGES 48
 #define SIZE 64
@@ -321,7 +321,7 @@ static void *leave_a_heap_for_the_destructor(void *unused)
     return NULL;
 }
 
-/* The thread's part of its heaps has been ended in mimalloc by then, and what it is given anew may give up pages. */
+/* mimalloc has ended the thread's part of its heaps by then; a new part may give up pages. */
 TEST(what_a_scope_in_a_thread_s_last_destructors_commits_survives_the_next_rollback)
 {
     assert_int_equal(pthread_key_create(&key, commit_and_roll_back), 0);
@@ -437,7 +437,7 @@ static void *free_and_leave(void *left)
     return leave_heaps(left);
 }
 
-/* Also behind threads in whose last destructors scopes have run. */
+/* Also if scopes ran in the last destructors of a thread. */
 TEST(what_ended_threads_have_left_goes_as_others_free_it_and_end)
 {
     static void *left[LEFT_BY_EACH];

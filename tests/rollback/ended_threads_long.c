@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that end by the hundred thousand, whose tasks leave blocks for others to free: on a shelf, of which each is
- * in turn replaced by a later one, in no order. No block is damaged, and a steady number of them takes a steady room,
- * though heaps of ended threads are never destroyed. */
+ * Hundreds of thousands of threads that end, after their tasks have left blocks for others to free: each block lies on
+ * a shelf until a later one takes its place. No block is damaged, and memory stays steady, although heaps of ended
+ * threads are never destroyed. */
 #include "support.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task whose forks free, on another thread, what it has allocated, while it is measured without a pause. Blocks of
- * sizes of which mimalloc would give up full pages at once, late, or never. */
+ * Forks that free, on another thread, blocks of their task, while the task is measured without a pause. The blocks
+ * have sizes of which mimalloc would give up full pages at once, late, or never. */
 #include "pools.h"
 
 #include <stint/fork.h>
@@ -9,7 +9,7 @@
 #define BLOCKS 512
 #define ROUNDS 25
 
-/* What is resident for each byte of the program's. */
+/* Resident bytes for each byte that the program holds. */
 #ifdef __SANITIZE_THREAD__
 #define RESIDENT 16
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stopped tasks held is not resident beside what the next ones take: it goes back to the system at once, or when
- * there are 64 MiB of it. */
+ * Memory of stopped tasks is not resident beside that of the next ones: it goes back to the system at once, or when 64
+ * MiB have gathered. */
 #include <pthread.h>
 
 #include "support.h"

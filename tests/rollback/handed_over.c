@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc allocates for its caller to free is the task's: it goes with a rollback, and stays with a commit. */
+ * A block that libc allocates for its caller to free is the task's: a rollback frees it, and a commit keeps it. */
 #include "handles.h"
 
 static void *make_working_folder(void)
@@ -142,7 +142,7 @@ TEST(they_are_the_caller_s_after_a_commit)
     }
 }
 
-/* Where the task has no room for a copy, what libc has made is right all the same. */
+/* If the task has no room for a copy, it gets libc's block, which is right too. */
 static int make_without_room(void *arg, void **value)
 {
     struct dirent **list;
@@ -164,7 +164,7 @@ TEST(what_finds_no_room_stays_whole)
     }
 }
 
-/* The interrupt comes right after the block was made, with nobody there to free it. */
+/* The interrupt comes right after the block was made, before the caller can free it. */
 TEST(what_an_interrupt_leaves_is_taken_back_with_no_room_for_a_copy)
 {
     int bad = 0;

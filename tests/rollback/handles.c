@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What libc allocates for a handle that a task opens counts for the task's memory limit; and the handle is closed when
- * the task is rolled back, unless a variable still points to it, and stays open when it is committed. */
+ * Memory that libc allocates for a task's handle counts for the task's memory limit. A rollback closes the handle
+ * unless a variable still points to it; a commit leaves it open. */
 #include "handles.h"
 
 #include <iconv.h>
@@ -12,7 +12,7 @@ struct work {
     open_fn *open;
     int times;
     int error; /* that it ends with; negative: it allocates until it is stopped */
-    int depth; /* of scopes around it, which end Ok but for the outermost */
+    int depth; /* number of scopes around it; all but the outermost end Ok */
     void *opened;
 };
 
@@ -222,7 +222,7 @@ static int open_first(void *unused, void **value)
     return first != (iconv_t)-1 ? EIO : EINVAL;
 }
 
-/* libc loads a module for a conversion, and shares what that allocates between all who have it open. */
+/* libc loads a module for a conversion, and all open converters share the module's memory. */
 TEST(what_a_task_was_the_first_to_open_stays_whole_for_others)
 {
     stint_outcome outcome = run_task(open_first, NULL, NULL);
@@ -365,7 +365,7 @@ TEST(libc_s_own_blocks_count_for_the_memory_limit)
     stint_outcome outcome = run_task(compile_much, codes, &options);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
     assert_int_not_equal(codes[0], 0);
-    assert_in_range(outcome.usage.peak, MIB, (8 + 16) * MIB); /* of which libc has a reserve */
+    assert_in_range(outcome.usage.peak, MIB, (8 + 16) * MIB); /* libc's reserve included */
 }
 
 static int sort_in_an_inner_scope(void *unused, void **value)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What opens each kind of libc's handles, and a count of the blocks of the process's that were not given back. */
+ * Functions that open each kind of libc's handles, and a count of the process's blocks that were not freed. */
 #ifndef TESTS_HANDLES_H
 #define TESTS_HANDLES_H
 

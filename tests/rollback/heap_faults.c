@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks that are freed twice, and pointers that are freed and are none: debug mode tells whose they are, and the
- * process ends; without it no process spins. */
+ * Double frees, and frees of pointers that are not blocks: debug mode names their task and ends the process; without
+ * debug mode no process spins. */
 #include <malloc.h>
 #include <sys/mman.h>
 
@@ -26,7 +26,7 @@ static void free_twice(void)
     let_go(block);
 }
 
-/* Others have been made and freed meanwhile. */
+/* Other blocks have been made and freed since. */
 static void free_twice_later(void)
 {
     void *block = malloc(100);
@@ -60,7 +60,7 @@ static void free_of_static(void)
     let_go(in_static);
 }
 
-/* What was made without malloc, as by libc before the library stands in its place. */
+/* A block that was made without malloc, as libc makes some before the library takes malloc's place. */
 static void free_of_mapping(void)
 {
     char *pages = mmap(NULL, (size_t)1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
@@ -119,7 +119,7 @@ static int commit_in_task(void *fault, void **value)
     return 0;
 }
 
-/* What a process does with what it has broken: each size again, and the end of a thread and of the process. */
+/* Uses each broken size again, then ends the thread and the process. */
 static void *use_the_heap(void *unused)
 {
     void *blocks[300];
@@ -163,7 +163,7 @@ __attribute__((constructor)) static void commit(void)
 
 #define TOLD_SIZE 16384
 
-/* Returns how the process ended, and what it wrote to standard error. */
+/* Returns how the process ended, and its standard error. */
 static int run(size_t number, const char *debug, bool outside, char *told)
 {
     char digits[16];

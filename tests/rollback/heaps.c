@@ -11,7 +11,7 @@
 #define RING 512
 #define MAX_COMMITTED 4
 
-/* A block that says what it holds. */
+/* A block with a pattern for its contents. */
 struct parcel {
     struct parcel *next; /* committed by the same task */
     size_t size;
@@ -75,7 +75,7 @@ static void take_gifts_of_others(const struct job *job)
     }
 }
 
-/* Another thread frees it before this task goes on; if there is none any more, this one does. */
+/* Another thread frees the block before this task goes on; without another thread, this one does. */
 static void give(const struct job *job, struct parcel *parcel)
 {
     atomic_store(&exchange->gifts[job->thread], parcel);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_keep_begin and stint_keep_end: what is allocated between them is the process's. It outlives the task, is
- * charged to its allocation limit and not to its memory limit, and no interrupt comes between. */
+ * stint_keep_begin and stint_keep_end: a block that is allocated between them is the process's. It outlives the task,
+ * counts for the task's allocation limit and not for its memory limit, and no interrupt comes in between. */
 #include "support.h"
 
-/* What the tasks below leave behind; nothing of it is told by a return value, as these tasks are rolled back. */
+/* Left behind by the tasks below, which are rolled back and so return no value. */
 static char *left[8];
 static size_t left_count;
 
@@ -21,7 +21,7 @@ static int forget_all(void **state)
     return stint_roots_set_scan(STINT_ROOT_SCAN_ALWAYS);
 }
 
-/* So that what survives does so without the help of the scan, and what was freed is overwritten. */
+/* So kept blocks survive without the scan, and freed blocks are overwritten. */
 static int fill(void *arg, void **value)
 {
     (void)arg;

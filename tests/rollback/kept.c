@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks of failed tasks that a root still points to: they are the process's, in use or not, until somebody frees them,
- * together with all that they lead to; and it is known how much that is. */
+ * Blocks of failed tasks that a root still points to. They, and all blocks that they lead to, are the process's until
+ * they are freed, and their size is known. */
 #include "support.h"
 
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task maps counts for its limits, is unmapped when the task is rolled back, and stays when it is committed. */
+ * A mapping of a task counts for its limits, is unmapped at a rollback, and stays after a commit. */
 #include "mappings.h"
 
 #include <link.h>
@@ -418,7 +418,7 @@ static void *map_beside(void *arg)
     return NULL;
 }
 
-/* The other thread may be in the midst of any call. */
+/* The other thread may be inside any call. */
 static int fork_often(void *arg, void **value)
 {
     struct work *work = arg;

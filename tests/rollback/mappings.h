@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of mappings share: what a task is to map, a run of it under limits, and whether pages are there. */
+ * Shared by the tests of mappings: the mappings that a task makes, a run of the task under limits, and whether pages
+ * are there. */
 #ifndef TESTS_MAPPINGS_H
 #define TESTS_MAPPINGS_H
 
@@ -10,7 +11,7 @@
 
 #define PAGE ((size_t)4096)
 
-/* What a task is to do, and has done; on the test's stack, which is no root. */
+/* What a task does and has done; it lies on the test's stack, which is no root. */
 struct work {
     size_t size;
     int error; /* that it ends with */
@@ -18,7 +19,7 @@ struct work {
     char *more;
     int seen; /* an errno value, */
     stint_budget left;
-    void *cell; /* where it may be told of what it made; NULL: nowhere */
+    void *cell; /* where it notes the mapping; NULL: nowhere */
 };
 
 static inline void *map(size_t size, int protection, int flags)

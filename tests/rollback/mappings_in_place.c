@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task maps or moves to a place of its choice: where nothing is it counts and goes with a rollback, in the place
- * of somebody's it is his, and where something is in a part of the place it is refused, as moves to a place are. */
+ * A mapping that a task makes or moves at a chosen place. In a free place it counts, and a rollback unmaps it; in the
+ * place of another owner's mapping it is that owner's; if a part of the place is in use, the call is refused, as are
+ * all moves to a place. */
 #include "support.h"
 
 #include <sys/mman.h>
@@ -265,7 +266,7 @@ TEST(others_move_their_own_to_where_no_task_has_anything)
 
 /* --- mprotect --- */
 
-/* The last page is not there, so it fails, but for what lies before it. */
+/* The last page is missing, so the call fails after it has changed the pages before. */
 static int protect_too_much(void *arg, void **value)
 {
     struct work *work = arg;

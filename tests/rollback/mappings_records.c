@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The records of what a task has mapped: each is charged, or pages are, and calls that fail or change nothing leave
+ * Records of a task's mappings: each record is charged, or the pages are. A call that fails or changes nothing leaves
  * none behind. */
 #include "support.h"
 

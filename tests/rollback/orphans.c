@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that end with results in their heaps, from which others free block by block, while the next threads use those
- * heaps again and roll tasks back in them. None of them is destroyed. An argument: seconds. */
+ * Threads end with results in their heaps. Other threads free these results block by block, while new threads use the
+ * same heaps again and roll tasks back in them. No such heap is destroyed. An argument: seconds. */
 #include "support.h"
 
 #include <mimalloc-stats.h>
@@ -89,7 +89,7 @@ TEST(a_task_is_rolled_back_whole_in_a_heap_that_an_ended_thread_has_left)
 #define SLOTS ((size_t)1 << 14)
 #define MARK 0xA5
 #define MOST_BLOCKS 3050
-#define MOST_GROWTH (32 * MIB) /* of what is resident, between the first quarter and the end */
+#define MOST_GROWTH (32 * MIB) /* of resident memory, from the first quarter to the end */
 
 static _Atomic(unsigned char *) slots[SLOTS];
 static atomic_bool done;
@@ -111,7 +111,7 @@ static void *free_others(void *number)
     return NULL;
 }
 
-/* Two in three blocks are left: for the freers where the task ends Ok. It frees some of others' meanwhile. */
+/* Two in three blocks stay for the freeing threads if the task ends Ok. Meanwhile the task frees blocks of others. */
 struct work {
     uint64_t random;
     bool fails;

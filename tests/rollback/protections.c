@@ -122,7 +122,7 @@ TEST(so_can_pages_in_whose_place_it_has_mapped_some_that_are_and_its_report_is_t
 #define GUARD_INSTALL 102 /* Linux 6.13 */
 #define LOCK 0            /* no advice that matters here */
 
-/* What the kernel says of the page, as two letters each: proc(5). */
+/* Whether the kernel shows this flag for the page, as two letters: proc(5). */
 static bool has_flag(const char *page, const char *flag)
 {
     char line[512];

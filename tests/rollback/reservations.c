@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A mapping that a variable points into stays after a rollback; of one that is only reserved, and in which nothing can
- * be, the variable has to point near its begin: any number may be an address somewhere in a few TiB. */
+ * A mapping stays after a rollback if a variable points into it. A mapping that is only reserved holds nothing, so the
+ * variable must point near its beginning: any number may be an address somewhere in a few TiB. */
 #include "support.h"
 
 #include <stdatomic.h>

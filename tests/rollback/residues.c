@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What many tasks leave behind, one after the other: results packed, limits kept whatever was left before and whichever
- * threads have ended, memory that comes back. Sizes are of the process's resident memory. */
+ * What many tasks leave behind, one after the other: results lie packed, limits are kept whatever earlier tasks and
+ * ended threads have left, and memory comes back. Sizes are resident memory of the process. */
 #include "support.h"
 
 static size_t grown(size_t before)
@@ -77,7 +77,7 @@ TEST(results_of_large_tasks_lie_packed_too)
     check_many_results(grow_and_leave_one_result, 8 * MIB);
 }
 
-/* Whatever their size, and those of a task that has grown, too, where they are made as results. */
+/* Results of any size, also of tasks that have grown, if they are made as results. */
 static void check_size(stint_fn *leave, size_t size)
 {
     static void *results[RESULTS];

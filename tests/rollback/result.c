@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_result_malloc and its family: charged to the task, held by it, valid after an Ok, rolled back otherwise, freed
- * by anybody at any time, in small and in grown tasks and in scopes inside them. */
+ * stint_result_malloc and its family. A result is charged to its task and held by it. It stays valid after Ok, is
+ * rolled back otherwise, and any thread may free it at any time. Tried in small and grown tasks, and in scopes inside
+ * them. */
 #include "repeats.h"
 #include "support.h"
 
@@ -259,7 +260,7 @@ TEST(results_of_a_wiped_task_are_as_all_its_blocks)
     assert_int_equal(free_records(outcome.value), 20);
 }
 
-/* So many that the log is rid of them all when an inner scope opens; then the nursery is nobody's. */
+/* Enough blocks that the log forgets all of them when an inner scope opens; then the nursery belongs to no task. */
 static int give_the_nursery_back(void *arg, void **value)
 {
     (void)value;

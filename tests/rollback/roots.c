@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Roots that a rollback finds and reports, so that what they point to stays. What becomes of that is in kept.c. */
+ * Roots that a rollback finds and reports, so that their blocks stay. kept.c has what happens to these blocks later. */
 #include "support.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scan of roots beside other threads: it has no lock of the loader's while it reads, and modules may go
- * meanwhile. */
+ * The scan of roots beside other threads: it reads without the loader's lock, so modules may go meanwhile. */
 #include "mainless.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results that are freed in any order, on any thread, long after their tasks: each lies on a random place of a board
- * until another one takes it, or somebody comes by and frees it. So at all times many heaps have a few live blocks, and
- * some block of theirs is just being freed when the thread that made them takes a heap again, gives it up or ends. For
- * scattered.c and scattered_long.c. */
+ * Results that any thread frees in any order, long after their tasks. Each lies at a random place of a board until
+ * another result takes the place, or a thread frees it. So many heaps have a few live blocks at all times, and other
+ * threads free some while the heap's thread takes a heap again, gives it up or ends. For scattered.c and
+ * scattered_long.c. */
 #ifndef TESTS_SCATTERED_H
 #define TESTS_SCATTERED_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A stream that a rolled back task left open writes into nothing of anybody's: not into what was the task's block, nor
- * where its variables were; not into the file either. */
+ * A stream that a rolled-back task left open writes into no other memory: not into the task's former block or
+ * variables, nor into the file. */
 #include "support.h"
 
 #include <dirent.h>
@@ -269,5 +269,5 @@ int main(void)
 {
     int failed = run_all_tests(NULL, NULL);
     fflush(stdout);
-    _exit(failed); /* later versions of libc wait at their exit for the stream that a thread has locked for ever */
+    _exit(failed); /* later versions of libc wait at exit for a stream that a thread keeps locked */
 }

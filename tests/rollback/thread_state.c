@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task changed of its thread's locale, signal mask and cancellation is put back when it is rolled back, and
- * stays when it is committed. */
+ * A rollback restores the thread's locale, signal mask and cancellation; a commit keeps the task's changes. */
 #include "support.h"
 
 #include <locale.h>
@@ -23,7 +22,7 @@ static void change(void)
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
-    /* Again, to something else: what counts is what was at first. */
+    /* A second change: a rollback restores the state before the first. */
     sigdelset(&all, SIGUSR1);
     sigprocmask(SIG_SETMASK, &all, NULL);
     uselocale(LC_GLOBAL_LOCALE);

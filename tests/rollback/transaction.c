@@ -34,7 +34,7 @@ static int make_list(void *arg, void **value)
     return 0;
 }
 
-/* Frees the list; the number of blocks that hold what was written. */
+/* Frees the list; returns the number of intact blocks. */
 static unsigned take_apart(struct list *list)
 {
     unsigned good = 0;
@@ -168,7 +168,7 @@ TEST(ok_values_that_are_freed_leave_nothing)
     assert_true(resident_at_rest() < before + 16 * MIB);
 }
 
-/* Lists go from the thread whose tasks make them to one that frees them. */
+/* Lists go from the thread whose tasks make them to a thread that frees them. */
 static _Atomic(struct list *) handed_over;
 
 static void *take_apart_what_comes(void *count)
@@ -205,7 +205,7 @@ TEST(ok_values_that_another_thread_frees_leave_nothing)
     assert_true(resident_at_rest() < before + 16 * MIB);
 }
 
-/* Runs make_list in a scope of its own, then ends as it is told. */
+/* Runs make_list in a scope of its own, then ends as planned. */
 static int nest_and_end(void *arg, void **value)
 {
     const struct ending *ending = arg;
@@ -259,7 +259,7 @@ TEST(blocks_from_outside_may_be_used_grown_and_freed_in_a_task)
         stint_outcome outcome = run_task(use_blocks_from_outside, &outside, NULL);
         assert_int_equal(outcome.error, code);
         assert_null(outside.grown);
-        assert_string_equal(outside.kept, "written"); /* only memory is rolled back, not what was written elsewhere */
+        assert_string_equal(outside.kept, "written"); /* a rollback undoes memory only, so this write stays */
         if (code == 0) {
             assert_string_equal(outcome.value, "grown");
             outcome.value = stint_realloc(outcome.value, 1000000);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks on several threads, with scopes inside of scopes, that open and close handles and change their thread at
- * random: what each scope that fails has changed is as it was before it, and what one that succeeds has changed
- * stays. */
+ * Tasks on several threads, with scopes inside scopes, that open and close handles and change their thread at random.
+ * A scope that fails leaves everything as it was before; the changes of a scope that succeeds stay. */
 #include "support.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * options.wipe: what such a task wrote into its blocks never shows in a block that somebody gets later. Every way in
- * which a block's memory can come to others is tried without the option too: there the secret must show, or the test
- * would test nothing. */
+ * options.wipe: the bytes that such a task wrote into its blocks never show in a later block. Each way in which memory
+ * can come to another owner is tried without the option too, and the secret must show there, because otherwise the
+ * test would test nothing. */
 #include "support.h"
 
 #include <sys/uio.h>
@@ -138,8 +138,8 @@ static bool shows_after(stint_fn *fn, bool wipe)
     return trial.found;
 }
 
-/* Where mimalloc has given the memory back to the system meanwhile, it does not show for that reason; nor does what
- * debug mode has in quarantine. */
+/* If mimalloc has given the memory back to the system, or debug mode keeps it in quarantine, the secret does not
+ * show. */
 static bool shows_without_wiping(stint_fn *fn)
 {
     bool shown = false;
@@ -431,7 +431,7 @@ static int leave_blocks(void *unused, void **value)
     return 0;
 }
 
-/* On other workers too, whose heaps are told of the end later. */
+/* On other workers too, whose heaps end later. */
 static int fork_and_fail(void *unused, void **value)
 {
     (void)unused;
@@ -494,7 +494,7 @@ TEST(a_profile_and_wiping_go_together)
     assert_int_equal(stint_memprof_start(&options), 0);
     stint_options wiped = options_with(true);
     assert_ok(run_task(free_and_move, NULL, &wiped));
-    assert_int_equal(followed, 0); /* each was told of as freed, too */
+    assert_int_equal(followed, 0); /* each was reported as freed, too */
     assert_ok(run_task(free_and_move, NULL, NULL));
     assert_int_equal(followed, 0);
     assert_int_equal(stint_memprof_stop(), 0);

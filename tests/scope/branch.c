@@ -26,7 +26,7 @@ static struct list *make_list(unsigned length, int mark)
     return list;
 }
 
-/* How many items hold what was written. */
+/* The number of intact items. */
 static unsigned take_apart(struct list *list, int mark)
 {
     unsigned good = 0;
@@ -328,7 +328,7 @@ static int forget_to_join(void *arg, void **value)
     fork_start(&forgotten[0], run_until_interrupted, NULL);
     while (!atomic_load(&forgotten_runs))
         sched_yield();
-    if (arg != NULL) { /* another, which nobody takes: it is not on the board */
+    if (arg != NULL) { /* another, which stays: it is not on the board */
         forgotten[1] = (struct fork){ .fn = run_until_interrupted };
         own_forks->entries[own_forks->count++] = &forgotten[1];
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One budget for all branches of a task: nobody is stopped below it, everybody above it, on however many threads. */
+ * One budget for all branches of a task: no task is stopped below it, and every task above it, on any number of
+ * threads. */
 #include "patience.h"
 #include "repeats.h"
 #include "thieves.h"
@@ -140,7 +141,7 @@ static int pass_the_limit(void *arg, void **value)
     return 0;
 }
 
-/* What an inner scope was refused has not been charged to anybody. */
+/* A block that was refused in an inner scope is not charged anywhere. */
 static int try_in_an_inner_scope(void *arg, void **value)
 {
     stint_options options = STINT_OPTIONS_INIT;
@@ -256,7 +257,7 @@ TEST_WITH(an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thie
 
 /* --- The memory limit --------------------------------------------------------------------------------------------- */
 
-/* Blocks of a size, until they are so many or the task is stopped; what is live is counted here. */
+/* Allocates blocks of a size, up to a number or until the task is stopped; counts the live ones. */
 static atomic_size_t live;
 static atomic_size_t most_live;
 

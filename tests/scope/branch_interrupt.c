@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An interrupt of a task reaches all its branches, whoever finds it; what they guard is released, and the frames that
- * forked a branch are there until it has ended. */
+ * An interrupt of a task reaches all its branches, whichever thread finds it; their guards run, and the frames that
+ * forked a branch stay until it has ended. */
 #include "thieves.h"
 
 #include <signal.h>
@@ -344,7 +344,7 @@ static void tell(void *arg)
     atomic_store(&told, true);
 }
 
-/* As one who sits in somebody else's loop. */
+/* Like a task that runs in another library's loop. */
 static void wait_to_be_told(void)
 {
     stint_hook hook;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the branches of a task map on other threads is the task's: charged to its limits, gone with its rollback, there
- * after its commit. */
+ * Mappings that branches of a task make on other threads are the task's: charged to its limits, unmapped at its
+ * rollback, there after its commit. */
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -84,7 +84,7 @@ static void end(struct branch *branch)
     munmap(branch->made, branch->size);
 }
 
-/* The threads that ran branches take theirs back when they hear of it. */
+/* The threads that ran branches undo their own when they learn of the end. */
 TEST_WITH(an_error_of_the_task_takes_all_back, start, NULL)
 {
     struct work work = { .error = EIO };
@@ -116,7 +116,7 @@ TEST_WITH(they_have_one_memory_limit, start, no_thieves)
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
 }
 
-/* What a branch had mapped, by the task's own thread. */
+/* A branch's mapping, seen by the task's own thread. */
 TEST_WITH(what_another_thread_of_the_task_unmaps_does_not_count, start, no_thieves)
 {
     struct work work = { .gives_back = true };

@@ -59,7 +59,7 @@ static void leave(struct tree_run *run, void *block)
     while (!atomic_compare_exchange_weak(&run->left, &next, block));
 }
 
-/* What was committed: or many trees would fill the memory. */
+/* Frees committed blocks, because many trees would fill the memory. */
 static void free_what_is_left(struct tree_run *run)
 {
     void *block = atomic_load(&run->left);

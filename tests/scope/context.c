@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Contexts: they follow what a task submits, forks and runs, and are destroyed once, when nobody has them any more. */
+ * Contexts: they follow the tasks that a task submits, forks and runs, and are destroyed once, after their last use. */
 #include <sched.h>
 #include <stdatomic.h>
 

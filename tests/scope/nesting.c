@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Scopes inside scopes: an Error belongs to the scope whose limit was passed and to no other; an inner scope has no
- * more than the outer ones have left; what it commits is the outer one's. */
+ * Scopes inside scopes: an Error belongs to the one scope whose limit was passed; an inner scope has at most what the
+ * outer ones have left; its committed blocks are the outer scope's. */
 #include "support.h"
 
-/* One level of a nest: its options, what it does, and what became of it. */
+/* One level of a nest: its options, its function, and its outcome. */
 struct level {
     stint_options options;
     size_t before; /* bytes to allocate before the level inside is run */
@@ -290,7 +290,7 @@ TEST(limits_of_different_kinds_nest_in_every_order)
     stint_token_release(unset);
 }
 
-/* What an inner scope leaves: blocks, and a thread-specific value. */
+/* Left by an inner scope: blocks, and a thread-specific value. */
 static pthread_key_t key;
 
 static int leave_much(void *arg, void **value)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task has that is no memory is not the task's: a descriptor that it opened, a thread that it started. */
+ * Things of a task other than memory are not the task's: a descriptor that it opened, a thread that it started. */
 #include "support.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_run: what it hands to the function, what it gives back, what it refuses, and what it measures. */
+ * stint_run: its arguments, its results, what it refuses, and what it measures. */
 #include "support.h"
 
 static int leave_value(void *arg, void **value)
@@ -246,7 +246,7 @@ static int hold_for_a_while(void *arg, void **value)
     return 0;
 }
 
-#define YOUNG (36 * KIB) /* of the first small blocks is counted what was allocated, be it freed */
+#define YOUNG (36 * KIB) /* the first small blocks count as allocated, even if freed */
 
 TEST(a_peak_that_is_over_before_the_end_is_seen_as_exactly)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The smallest executor of forks, for tests of branches: threads that take forks from a board. A fork lies in a slot of
- * the board; whoever empties the slot has it, its owner or a thief. Forks are joined newest first. */
+ * The smallest executor of forks, for tests of branches: threads that take forks from a board. A fork lies in a slot
+ * of the board; the thread that empties the slot has it, the owner or a thief. Forks are joined newest first. */
 #ifndef STINT_TESTS_THIEVES_H
 #define STINT_TESTS_THIEVES_H
 

@@ -56,7 +56,7 @@ class Outcomes(ServerTest):
             self.assertIn("used", answer.json())
 
     def test_one_value_is_not_larger_than_a_value_may_be(self):
-        """What one function makes, it makes before anybody can stop it."""
+        """A function makes its whole result before any stop."""
         for statement in ("SELECT length(randomblob(100000000))", "SELECT hex(zeroblob(9000000))"):
             self.assertIn("too big", self.verdict(statement, 400, "failed").json()["message"])
 
@@ -77,7 +77,7 @@ class Outcomes(ServerTest):
         self.assertGreaterEqual(answer.json()["used"], 100)
 
     def test_a_function_that_takes_for_ever_is_stopped(self):
-        """No step of SQLite's machine and no allocation comes in it."""
+        """It runs without a step of SQLite's machine and without an allocation."""
         self.verdict("SELECT trim(hex(zeroblob(500000)), replace(hex(zeroblob(50000)), '0', '1') || '0')", 504, "deadline",
                      Stint_Timeout="200ms")
 
@@ -197,7 +197,7 @@ class Forms(ServerTest):
         self.assertEqual(len(list(csv.reader(io.StringIO(comma.body.decode(), newline="")))), 20001)
 
     def test_a_stream_that_is_stopped_is_no_whole_answer(self):
-        """The first rows have gone out, with status 200: what follows says so, and the connection is broken off."""
+        """The first rows are sent with status 200; then comes the error, and the connection breaks off."""
         statement = "SELECT a.name, b.name FROM language a, subdivision b"
         answer = self.server.ask(statement, Stint_Allocation="1M")
         self.assertEqual((answer.status, answer.whole), (200, False))
@@ -207,7 +207,7 @@ class Forms(ServerTest):
         self.assertFalse(self.server.ask(statement, Stint_Allocation="1M", Accept="text/csv").whole)
 
     def test_a_slow_stream_hands_its_rows_on(self):
-        """A row comes while the query still runs: SQLite is at the next, which takes for ever."""
+        """A row comes while SQLite computes the next one for ever."""
         with self.server.connect() as connection:
             connection.query("SELECT * FROM (SELECT a.name, b.name FROM language a, subdivision b LIMIT 5000) "
                              "UNION ALL SELECT count(*), 1 FROM language a, language b, language c",

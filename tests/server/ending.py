@@ -119,7 +119,7 @@ class Databases(unittest.TestCase):
         return database
 
     def test_a_database_may_change_under_it(self):
-        """Queries that are stopped by a jump leave no lock, nor anything else that the writer would wait for."""
+        """Queries that a jump stops leave no lock for which a writer would wait."""
         for pragmas in ((), ("PRAGMA journal_mode = WAL",)):
             database = self.make(*pragmas)
             server = Server("--timeout", "100ms", database=self.path)
@@ -167,14 +167,14 @@ class Unusable(unittest.TestCase):
 
     def test_what_is_wrong_is_said_in_a_line(self):
         text = running.write_file("this is no database, however long it may be " * 100)
-        for arguments, words in ((("--listen", "here"), "no address"), (("--listen", "127.0.0.1:70000"), "no address"),
-                                 (("--listen", "::1:80"), "no address"), (("--workers", "0"), "--workers"),
-                                 (("--memory", "lots"), "no size"), (("--timeout", "soon"), "no duration"),
+        for arguments, words in ((("--listen", "here"), "not an address"), (("--listen", "127.0.0.1:70000"), "not an address"),
+                                 (("--listen", "::1:80"), "not an address"), (("--workers", "0"), "--workers"),
+                                 (("--memory", "lots"), "not a size"), (("--timeout", "soon"), "not a duration"),
                                  (("--queue", "-1"), "--queue"), (("--statement", "0"), "--statement"),
-                                 (("--colour",), "no option"), (("--memory",), "missing"), (("--unbounded=1",), "no argument"),
+                                 (("--colour",), "unknown option"), (("--memory",), "needs an argument"), (("--unbounded=1",), "no argument"),
                                  (("a.db", "b.db"), "one DATABASE"), (("/nowhere/a.db",), "unable to open"),
                                  ((text,), "not a database"), (("--tenants", "/nowhere/t.ini"), "No such file"),
-                                 (("--page-key", "/nowhere/key"), "No such file"), (("--page-key", "/dev/null"), "no key")):
+                                 (("--page-key", "/nowhere/key"), "No such file"), (("--page-key", "/dev/null"), "must be a key")):
             status, out, said = self.run_it("--listen", "127.0.0.1:0", *arguments)
             self.assertEqual((status, out), (2, ""), (arguments, said))
             self.assertIn(words, said, arguments)

@@ -26,7 +26,7 @@ class HostileTest(ServerTest):
         cls.descriptors = cls.server.descriptors()
 
     def tearDown(self):
-        """Everybody else is served, and what was taken has been given back."""
+        """Other clients are served, and all resources are given back."""
         self.assertEqual(self.server.ask("SELECT 1").json()["rows"], [[1]])
         self.server.wait_for_queries(0)
         self.server.wait_for_connections(1)
@@ -55,7 +55,7 @@ class Clients(HostileTest):
         self.server.wait_for_queries(0)
 
     def test_slow_readers_hurt_themselves_only(self):
-        """More of them than there are workers: their queries sleep, and others run."""
+        """There are more of them than workers: their queries sleep, and others run."""
         readers = [self.server.connect(SO_RCVBUF=4096) for _ in range(8)]
         for reader in readers:
             reader.query(LONG, Stint_Timeout="30s")
@@ -80,7 +80,7 @@ class Clients(HostileTest):
                 self.assertTrue(connection.is_closed(), half)
 
     def test_drops_do_not_keep_a_connection_open(self):
-        """A byte now and then is no request."""
+        """A client sends a byte now and then, and never a request."""
         with self.server.connect() as connection:
             connection.socket.settimeout(0.1)
             closed = False
@@ -179,7 +179,7 @@ class Memory(HostileTest):
 
 
 class Fuzz(HostileTest):
-    """A good request, of which something is changed, cut, or sent twice."""
+    """A good request with a part changed, cut, or sent twice."""
 
     OPTIONS = ("--idle", "1s", "--timeout", "1s")
     GOOD = (b"POST /query HTTP/1.1\r\nHost: localhost\r\nStint-Memory: 1M\r\nAccept: text/csv;q=0.5, */*\r\nContent-Length: 8\r\n\r\n"

@@ -46,7 +46,7 @@ class Server:
 
 
 class Client(threading.Thread):
-    """Somebody who asks, and waits for the answer."""
+    """A client that asks, and waits for the answer."""
 
     def __init__(self, server, statement):
         super().__init__(daemon=True)

@@ -103,7 +103,7 @@ class Framing(ServerTest):
                 self.assertEqual(connection.buffer, b"", request)
 
     def test_a_chunked_body_of_http_1_0_is_refused_and_nothing_behind_it_is_answered(self):
-        """Whoever speaks that version only takes the chunks for something else."""
+        """A client of that version takes the chunks for something else."""
         for keep in ("Connection: keep-alive\r\n", ""):
             with self.server.connect() as connection:
                 connection.send(f"POST /query HTTP/1.0\r\nHost: localhost\r\n{keep}Transfer-Encoding: chunked\r\n\r\n"
@@ -141,7 +141,7 @@ class Framing(ServerTest):
 
 
 class Sites(unittest.TestCase):
-    """A page of any site can have a browser send a query here, or, by a name that it has lead here, read its answer."""
+    """A page of any site can make a browser send a query here, and can read the answer if its own name leads here."""
 
     FOREIGN = ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"},
                {"Sec_Fetch_Site": "same-site"}, {"Origin": "http://localhost:3000"}, {"Origin": "https://localhost.example"})
@@ -229,14 +229,14 @@ class Descriptors(unittest.TestCase):
         for reader in readers:
             reader.socket.close()
         status, said = server.stop()
-        self.assertEqual((status, said), (0, "stint-sqld: 9 connections at once: it may have 100 descriptors only\n"))
+        self.assertEqual((status, said), (0, "stint-sqld: 9 connections at once: the process may have only 100 descriptors\n"))
 
 
 class Places(ServerTest):
     OPTIONS = ("--connections", "9", "--idle", "1h", "--timeout", "60s")
 
     def test_who_is_gone_leaves_a_place_to_who_waits_for_one(self):
-        """Whatever the server was about to do with them, and long before they could be taken for idle."""
+        """At any stage of the request, and long before the idle time has passed."""
         for number in range(8):
             readers = [self.server.connect(SO_RCVBUF=4096) for _ in range(8)]
             for reader in readers:

@@ -29,7 +29,7 @@ class Answer:
 
 
 class Connection:
-    """HTTP by hand: so that what is not HTTP can be sent too, and all of an answer is seen."""
+    """HTTP by hand, so that a test can send broken requests, and see all of an answer."""
 
     def __init__(self, port, source="127.0.0.1", **options):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(source, 0))
@@ -61,7 +61,7 @@ class Connection:
         return bool(got)
 
     def until(self, end):
-        """What comes before it; None: the connection ended first."""
+        """Returns the bytes before it, or None if the connection ended first."""
         while end not in self.buffer:
             if not self.more():
                 return None
@@ -174,7 +174,7 @@ class Server:
         self.wait_until(lambda: self.metric('stint_pool_running_workers{pool="queries"}') == count, f"{count} running")
 
     def wait_for_connections(self, count):
-        """With the one that asks."""
+        """Includes the connection that asks."""
         self.wait_until(lambda: self.metric("sqld_connections") == count, f"{count} connections")
 
     def descriptors(self):
@@ -188,7 +188,7 @@ class Server:
         self.process.send_signal(number)
 
     def stop(self):
-        """Its exit status, and what it said on standard error."""
+        """Returns its exit status and its standard error."""
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
         try:
@@ -201,7 +201,7 @@ class Server:
 
 
 class ServerTest(unittest.TestCase):
-    """A test of one server, with the class's OPTIONS, for all of its functions. It has to end well."""
+    """All functions of the class test one server with its OPTIONS. The server must end well."""
 
     OPTIONS = ()
 

@@ -54,7 +54,7 @@ class Keys(ServerTest):
         self.server.signal(signal.SIGHUP)
 
     def read_again(self, text, key):
-        """Until this key, which is new, is known."""
+        """Waits until the server knows this new key."""
         self.write(text + f"\n[mark]\nkey = {key}\n")
         self.server.wait_until(lambda: self.server.ask("SELECT 1", **bearer(key)).status == 200, "the new file")
 
@@ -131,9 +131,9 @@ class Keys(ServerTest):
 
 class Files(unittest.TestCase):
     BAD = (("key = 12345678\n", "before the first"), ("[a]\nmemory = 1M\n", "no key"), ("[a]\nkey = short\n", "characters"),
-           ("[a]\nkey = 12345678\n[b]\nkey = 12345678\n", "the same key"), ("[a]\nkey = 12345678\nmemory = much\n", "no size"),
-           ("[a]\nkey = 12345678\nrunning = -1\n", "no number"), ("[a]\nkey = 12345678\nweight = 10001\n", "no number"),
-           ("[a]\nkey = 12345678\ncolour = red\n", "none of"), ("nonsense\n", "no line"), ("", "no [TENANT]"),
+           ("[a]\nkey = 12345678\n[b]\nkey = 12345678\n", "the same key"), ("[a]\nkey = 12345678\nmemory = much\n", "not a size"),
+           ("[a]\nkey = 12345678\nrunning = -1\n", "not a number"), ("[a]\nkey = 12345678\nweight = 10001\n", "not a number"),
+           ("[a]\nkey = 12345678\ncolour = red\n", "none of"), ("nonsense\n", "not a line"), ("", "no [TENANT]"),
            ("[a]\nkey = 12345678\ncolour = " + "x" * 300 + "\n", "none of"), ("[a]\nkey = " + 300 * "x" + "\n", "key"),
            ("[a]\nkey = 12345678" + 300 * " " + "\n", "too long"))
     LONG_COMMENT = "[a]\nkey = 12345678\n; " + 400 * "x" + "\n#" + 198 * "x" + "memory = 1\n  ; " + 500 * "="

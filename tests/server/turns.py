@@ -77,7 +77,7 @@ class Addresses(ServerTest):
     WORK = "SELECT count(*) FROM country a, country b, country c WHERE a.name < b.name AND c.name < 'B'"
 
     def ask_from(self, address, connection_count, statement, seen, end):
-        """Each connection asks again as soon as it is answered."""
+        """Each connection asks again as soon as its answer has come."""
         def ask():
             while not end.is_set():
                 with running.Connection(self.server.port, source=address) as connection:

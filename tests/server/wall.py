@@ -17,7 +17,7 @@ from running import ENDLESS, GROWING, PATIENCE, Server, ServerTest  # noqa: E402
 
 
 def parents():
-    """From each process to its parent and its name."""
+    """Maps each process to its parent and its name."""
     found = {}
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -30,7 +30,7 @@ def parents():
 
 
 def children_of(server):
-    """The processes of its queries, also those that wait for one."""
+    """Returns the processes of its queries, also idle ones."""
     all_processes = parents()
 
     def is_below(process):
@@ -53,7 +53,7 @@ def time_of(process):
 
 
 def busy_child(server):
-    """The one that computes."""
+    """Returns the process that computes."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         for process in children_of(server):

@@ -15,7 +15,7 @@ KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\u
 
 
 class Missing(Exception):
-    """No browser can be had here."""
+    """There is no browser here."""
 
 
 def find(*names):
@@ -75,7 +75,7 @@ class Browser:
         self.call("POST", "/url", {"url": address})
 
     def run(self, script, *arguments):
-        """What the function body returns."""
+        """Returns the value of the function body."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def until(self, script, *arguments, seconds=40):
@@ -106,7 +106,7 @@ class Browser:
         return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def log(self):
-        """What the console has had since the last call."""
+        """Returns the console's messages since the last call."""
         return self.call("POST", "/se/log", {"type": "browser"})
 
     def close(self):

@@ -49,7 +49,7 @@ TEST(a_callback_given_when_the_future_has_resolved_does_not_overtake_earlier_one
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* From within a callback, where it has to wait for its turn; meanwhile another thread gives one more. */
+/* From within a callback, where it has to wait for its turn; meanwhile another thread adds one more. */
 struct relay {
     stint_future *future;
     atomic_uint clock;

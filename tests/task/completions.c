@@ -121,7 +121,8 @@ TEST(a_future_that_has_resolved_arrives_at_once_as_often_as_it_is_added)
 
 #define MANY 100
 
-/* However many arrive, an unread queue is told of once; and however few are read, it stays readable until the last. */
+/* However many arrive, an unread queue wakes its reader once; and however few are read, it stays readable until the
+ * last. */
 TEST(the_descriptor_is_written_once_and_stays_readable_until_all_is_read)
 {
     stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
@@ -237,7 +238,8 @@ static void *read_in_a_loop(void *arg)
     struct epoll_event event = { .events = reader->events };
     epoll_ctl(loop, EPOLL_CTL_ADD, stint_completions_fd(reader->queue), &event);
     while (atomic_load(reader->left) > 0) {
-        /* Several loops share the queue: who sleeps when another takes the last one must look now and then. */
+        /* Several loops share the queue: a loop that sleeps when another takes the last completion must look now and
+         * then. */
         if (epoll_wait(loop, &event, 1, 20) != 1)
             continue;
         size_t count;

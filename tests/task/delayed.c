@@ -379,7 +379,7 @@ TEST(a_pool_may_go_while_tasks_become_due)
             assert_int_equal(stint_future_wait_for(futures[i], 0, &outcome), 0);
             if (outcome.status == STINT_OK)
                 assert_true(started[i] != 0);
-            else /* it may have been in the midst of it, or at its end */
+            else /* it may have been running, or at its end */
                 assert_true(outcome.reason == STINT_REASON_SHUTDOWN ||
                             (outcome.reason == STINT_REASON_TOKEN && i == round % 20));
             stint_future_release(futures[i]);
@@ -389,7 +389,7 @@ TEST(a_pool_may_go_while_tasks_become_due)
     }
 }
 
-/* One task of the account runs and one waits: no other may wait. Those behind it in line do not wait for that. */
+/* One task of the account runs and one waits, so no other may wait. Tasks behind these in line do not wait for that. */
 TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
 {
     stint_pool *pool = make_pool(.workers = 2);
@@ -426,8 +426,8 @@ TEST(what_is_due_waits_until_its_account_may_have_it_waiting)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* So many more than may wait, of two accounts: each of them starts, but those that are cancelled in line; and when the
- * pool goes none is left behind. */
+/* Of two accounts, far more tasks than may wait: each of them starts, except those that are cancelled in line; and
+ * the end of the pool leaves none behind. */
 TEST(those_whose_account_is_full_start_in_their_turn)
 {
     for (int cut = 0; cut < 2; cut++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits for tasks that wait for something else than a worker: continuations of futures, serial queues, groups, series,
- * times. That they give their places up, are helped where every thread sleeps, and are told where they would never
- * end. */
+ * Waits for tasks that wait for something other than a worker: continuations of futures, serial queues, groups,
+ * series, times. Such waits give up their places, get help if every thread sleeps, and get an error if they would
+ * never end. */
 #include "pools.h"
 
 static uint64_t in_ms(unsigned ms)
@@ -14,7 +14,7 @@ static uint64_t in_ms(unsigned ms)
 
 /* --- What a task may wait for ------------------------------------------------------------------------------------- */
 
-/* The task that waits, what it is given, and what it makes to wait for. */
+/* The waiting task, its argument, and what it makes to wait for. */
 struct scene {
     stint_pool *pool;
     stint_pool *beside; /* where others run; may be the same */
@@ -294,7 +294,7 @@ static int submit_for_later_and_wait(void *arg, void **value)
     return error != 0 ? error : wait_and_release(future);
 }
 
-/* One worker and no spare: what is awaited has nobody else to run it. */
+/* One worker and no substitute: no other thread can run the awaited task. */
 TEST(the_only_worker_may_wait_for_what_waits_for_something_else)
 {
     struct scene scene = { .pool = make_pool(.workers = 1, .substitutes = STINT_NO_SUBSTITUTES) };
@@ -321,7 +321,7 @@ static int fill_the_queue_and_wait_for_a_turn(void *arg, void **value)
     return error != 0 ? error : wait_and_release(future);
 }
 
-/* All the pool's threads wait for what has no place in the queue, so nobody will ever make one. */
+/* All the pool's threads wait for a task that has no place in the queue, so no thread will ever make room. */
 TEST(a_wait_for_what_will_have_no_place_is_given_up)
 {
     const stint_pool_options options = {

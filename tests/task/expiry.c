@@ -120,7 +120,7 @@ static struct {
     atomic_bool gave_up; /* nobody let it end */
 } slow;
 
-/* Until what it must not hold up has happened. */
+/* Waits until the task that it must not hold up has run. */
 static void be_slow(stint_future *future, const stint_outcome *outcome, void *arg)
 {
     (void)future;

@@ -305,7 +305,7 @@ static int next_to_nothing(const stint_outcome *outcome, void *arg, void **value
     return count_run(arg, value);
 }
 
-/* Each way to a future, with what it takes to be refused, and never a future that nobody has made. */
+/* Each way to a future, with arguments that are refused; the future is never one that was not made. */
 static void assert_no_future(stint_pool *pool, stint_serial *serial, stint_future *resolved,
                              const stint_options *options, int expected)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task says about its error, what it asks about itself, and what becomes of its memory when nobody wants it. */
+ * What a task says about its error, what it asks about itself, and what happens to its memory if the result is not
+ * wanted. */
 #include "support.h"
 
 static int fail_with_a_message(void *arg, void **value)

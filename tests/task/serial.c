@@ -14,7 +14,7 @@ static stint_serial *make_serial(stint_pool *pool, size_t most)
 #define SUBMITTERS 2
 #define EACH 2000
 
-/* What the tasks of a key touch without a lock. */
+/* The tasks of a key touch these without a lock. */
 struct key {
     stint_serial *serial;
     unsigned sum;

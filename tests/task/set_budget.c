@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The budget of a task is changed while the task waits or runs, and what it has used so far is read. */
+ * The budget of a task changes while the task waits or runs, and a reader sees what it has used so far. */
 #include "pools.h"
 
 static void set(stint_future *future, stint_budget budget)
@@ -481,7 +481,7 @@ static stint_future *retain_slot(struct storm *storm, size_t slot)
     return future;
 }
 
-/* Each change is so that the task can end only in ways that it could have without it, too. */
+/* Each change allows only ends that the task could have without the change, too. */
 static void *change_for_ever(void *arg)
 {
     struct storm *storm = arg;

@@ -42,7 +42,7 @@ TEST(callbacks_of_a_running_task_are_called_by_its_worker_in_order)
         assert_int_equal(stint_future_then(future, note, &calls[i]), 0);
     }
     assert_int_equal(atomic_load(&clock), 0);
-    stint_future_release(future); /* the callbacks come all the same */
+    stint_future_release(future); /* the callbacks come nevertheless */
     gate_open(&gate);
     assert_int_equal(stint_pool_shutdown(pool, STINT_SHUTDOWN_DRAIN, STINT_FOREVER), 0);
     for (unsigned i = 0; i < 5; i++) {
@@ -386,7 +386,7 @@ static void *add_callbacks(void *arg)
     return NULL;
 }
 
-/* Whoever comes while the future resolves is called too, once, and nobody sleeps on. */
+/* A thread that comes while the future resolves is called once too, and none sleeps on. */
 TEST(callbacks_added_while_the_future_resolves_are_called_once)
 {
     stint_pool *pool = make_pool(.workers = 1);

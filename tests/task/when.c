@@ -112,7 +112,7 @@ TEST(all_says_what_the_first_says_that_is_not_ok)
     stint_future *all = all_of(futures, 4);
     assert_int_equal(stint_future_wait(futures[1], NULL), 0);
     assert_int_equal(stint_future_wait(futures[3], NULL), 0);
-    assert_false(stint_future_is_ready(all)); /* it waits for the rest all the same */
+    assert_false(stint_future_is_ready(all)); /* it still waits for the rest */
     gate_open(&gate);
     stint_outcome outcome = take(all);
     assert_int_equal(outcome.status, STINT_ERROR);

@@ -68,7 +68,8 @@ TEST(compounds_made_while_their_members_resolve_all_resolve)
 
 /* --- Members that live long --------------------------------------------------------------------------------------- */
 
-/* But its worker's reference and the test's. Whoever has resolved another member may still be about to let go. */
+/* Only the worker's and the test's references are left. The thread that resolved another member may still be about
+ * to let go. */
 static bool nothing_follows(stint_future *future)
 {
     for (int i = 0; i < 20000 && atomic_load(&future->references) > 2; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_trace_start and stint_trace_stop: what they refuse, what a full disk does, and that neither a task nor a child
- * of the process notices. What is in a trace trace_read.py reads. */
+ * stint_trace_start and stint_trace_stop: what they refuse, what a full disk does; neither a task nor a child of the
+ * process notices. trace_read.py reads the trace itself. */
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -107,7 +107,7 @@ static void read_all_there_is(int fd)
         assert_true(read(fd, bytes, sizeof bytes) > 0);
 }
 
-/* The tracer rests for long only after work, and a wait is none. */
+/* The tracer rests for long only after work, and a wait is not work. */
 TRACE_TEST(a_reader_that_was_slow_is_not_kept_waiting_for_it)
 {
     int ends[2];

@@ -109,7 +109,7 @@ static int set_taken(void *arg, void **value)
     return 0;
 }
 
-/* It lies in the deque of this worker, which does not look there meanwhile. */
+/* The entry lies in this worker's deque, where the worker does not look meanwhile. */
 static int have_stolen(void *arg, void **value)
 {
     stint_pool *pool = arg;
@@ -276,7 +276,7 @@ static void come_and_go(void)
     fflush(stdout);
 }
 
-/* The child of a fork that tells nobody ends as any other. */
+/* A child of _Fork, which calls no handlers, ends like any other. */
 static void fork_silently(void)
 {
     stint_outcome outcome;
@@ -302,7 +302,7 @@ static void *outlive_main(void *main_thread)
     return run_outside(&options);
 }
 
-/* The process ends with its last thread, as nobody has called exit. */
+/* The process ends with its last thread, because no thread has called exit. */
 static void end_main_first(bool watched)
 {
     static pthread_t main_thread;

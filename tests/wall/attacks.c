@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attacks on the machine and on the neighbours, in closed walls and in open ones, with control groups and without:
- * each ends its own task at most, the next one is none the worse for it, and nothing is left. */
+ * Attacks on the machine and on other tasks, in closed walls and in open ones, with control groups and without: each
+ * ends its own task at most, the next task is not affected, and nothing is left. */
 #include <sys/stat.h>
 
 #include "../walls.h"

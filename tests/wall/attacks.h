@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What code behind a wall may try against the machine and against its neighbours: for tests that have it in a fork of
- * theirs, and for the program that serves it by name (serving/serving.c). */
+ * Attacks of code behind a wall on the machine and on other tasks: for tests that run it in a fork of theirs, and for
+ * the program that serves it by name (serving/serving.c). */
 #ifndef TESTS_WALL_ATTACKS_H
 #define TESTS_WALL_ATTACKS_H
 
@@ -86,8 +86,8 @@ static inline int fill_memory(const void *input, size_t size, stint_reply *reply
     return map_everything(input, size, reply);
 }
 
-/* Whom it can reach: its parent, its group, the first process, everybody. Only asked, so that nobody is hurt where that
- * is not refused. Replies with whom. */
+/* Whom it can reach: its parent, its group, the first process, all processes. It only asks, so that nothing is hurt
+ * if that is allowed. Replies with the names. */
 static inline int signal_others(const void *input, size_t size, stint_reply *reply)
 {
     const pid_t others[] = { getppid(), -getppid(), 0, 1, -1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of the sandbox share: a process that closes it, as a template does, and one in it that tries things,
+ * Shared by the tests of the sandbox: a process that closes it, as a template does, and one in it that tries things,
  * as a child does. */
 #ifndef TESTS_WALL_BOXED_H
 #define TESTS_WALL_BOXED_H
@@ -15,7 +15,7 @@
 
 #define NO_GROUPS NULL, 0
 
-/* What became of a child: in memory that the processes share. */
+/* The end of a child: in memory that the processes share. */
 struct boxed {
     int closed;  /* what closing has said */
     int entered; /* and entering */

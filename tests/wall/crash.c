@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a child takes down as it crashes, in each way in which it can, and the report that the program makes of it. Each
- * test forks a child that crashes; the record lies in pages that both have. */
+ * The record that a child makes as it crashes, in each possible way, and the program's report of it. Each test forks a
+ * child that crashes; the record lies in pages that both have. */
 #include <assert.h>
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -75,7 +75,7 @@ NOINLINE static int status_of(crash_fn *crash, struct sti_crash_record *record)
     return status;
 }
 
-/* The same, which ends by the signal and has said so; what it said is read. */
+/* The same for a child that ends by the signal after it has written its record; the record is read. */
 static void crash_by(crash_fn *crash, int signal, struct shared *shared)
 {
     int status = status_of(crash, &shared->record);
@@ -120,7 +120,7 @@ static void write_to(char *text, const stint_report *report, stint_report_kind k
 #endif
 }
 
-/* What the report of a crash says; its line is where nothing else is asked for. */
+/* The text of the report of a crash, in this kind. */
 static const char *said(const struct sti_crash_record *record, int signal, stint_report_kind kind, stint_wall_fn *fn,
                         const struct sti_crash_modules *known)
 {

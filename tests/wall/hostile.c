@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A child that means ill: it knows the descriptor of its socket and where its area lies, and says and writes what it
- * likes. Whatever it does, its own task ends, its process is gone, and the next task is none the worse for it. */
+ * A hostile child: it knows the descriptor of its socket and the address of its area, and sends and writes what it
+ * likes. Its own task ends, its process is gone, and the next task is not affected. */
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 
 #define LIMIT ((size_t)1 << 20)
 
-/* What a child is granted at once, and how often before its sum is more than can be. */
+/* The largest grant at once, and the number of grants until their sum is impossible. */
 #define LARGEST_GRANT ((uint64_t)1 << 47)
 #define MOST_GRANTS 512
 
@@ -85,7 +85,7 @@ static char state_of_only_child(long template_pid, int *child)
     return state;
 }
 
-/* The spare child, stopped. The one that has answered before may still be there, and then ends, stopped or not. */
+/* The spare child, stopped. An earlier child that has answered may still be there, and ends, stopped or not. */
 static pid_t stop_spare_child(stint_wall *wall)
 {
     long template_pid = read_wall(wall).template_pid;
@@ -216,7 +216,7 @@ static int answer_twice(const void *input, size_t size, stint_reply *reply)
     return echo(input, size, reply);
 }
 
-/* More than anybody has used, in the number at this place. */
+/* Claims to have used more than any task can, in the number at this offset. */
 static int say_used(size_t at)
 {
     struct sti_wall_message message = { .kind = STI_WALL_DONE };
@@ -257,7 +257,7 @@ static struct sti_wall_layout layout(void)
     return sti_wall_layout(&config);
 }
 
-/* After its answer it goes on to change what it has answered. */
+/* It changes its answer after it has sent it. */
 static int answer_and_change(const void *input, size_t size, stint_reply *reply)
 {
     struct sti_wall_message message = { .kind = STI_WALL_DONE };
@@ -294,7 +294,7 @@ static int report_and_change(const void *input, size_t size, stint_reply *reply)
 
 static atomic_uint *begun; /* shared with all processes: how often the next two have been begun */
 
-/* What the state was when the task had not begun. */
+/* Sets the state back to that of a task that has not begun, and ends. */
 static int unbegin_and_end(const void *input, size_t size, stint_reply *reply)
 {
     struct sti_wall_area *area = (struct sti_wall_area *)((uintptr_t)input - layout().input);
@@ -305,7 +305,7 @@ static int unbegin_and_end(const void *input, size_t size, stint_reply *reply)
     _exit(3);
 }
 
-/* What it is granted stays unread, as its task would if it had not begun. */
+/* Asks for a grant, leaves it unread, as if its task had not begun, and ends. */
 static int draw_and_end(const void *input, size_t size, stint_reply *reply)
 {
     struct sti_wall_message message = { .kind = STI_WALL_DRAW, .draw = { .number = 0, .amount = 1 } };

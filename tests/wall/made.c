@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a wall: what is refused, with which word, and what has been done by then. */
+ * Making a wall: what is refused, with which message, and what has been done by then. */
 #include "../walls.h"
 
 static char message[512];

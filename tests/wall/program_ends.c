@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * When the program ends, however it does, nothing of its wall is left: whatever the wall's processes are doing, and
- * whichever of them have been stopped or killed before. The program is a child of the test; the test adopts what it
- * leaves, so it sees when the last of it has ended. */
+ * When the program ends, in whatever way, nothing of its wall is left, whatever the wall's processes are doing, and
+ * whichever of them were stopped or killed before. The program is a child of the test; the test adopts the program's
+ * children, so it sees when the last of them has ended. */
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,7 +12,7 @@
 
 #define CHILDREN 2
 
-/* What there is of a wall, by their numbers. */
+/* The wall's processes, by number. */
 struct tree {
     pid_t program;
     pid_t guardian;
@@ -109,8 +109,8 @@ static struct tree start(stint_wall_fn *fn)
     return start_with(fn, 0);
 }
 
-/* All that is this process's child by now, or becomes it, has ended: within five seconds, of which one is what a wall
- * may take. What is left is killed, so that it is not left to the next test. */
+/* All present and adopted children of this process have ended, within five seconds, of which a wall may take one.
+ * The rest is killed, so that the next test does not find it. */
 static void assert_nothing_is_left(void)
 {
     pid_t left[16];

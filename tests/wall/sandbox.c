@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The closed sandbox, from inside: what is refused, and what ordinary code goes on doing. */
+ * The closed sandbox, from inside: refused calls, and ordinary code that goes on working. */
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a wall's child may take: it is told so by errors, and lives on; and what the meter says comes before what the
- * kernel says. */
+ * The limits of a wall's child: it gets errors and lives on, and the meter's limits come before the kernel's. */
 #include <executor/wall/limits.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -97,7 +96,7 @@ static int eat(void *arg, void **value)
     }
 }
 
-/* As a child runs a task. The reason, or what is wrong. */
+/* Allocates as a child's task does. Returns the reason, or a negative error. */
 static int eat_in_task(void)
 {
     stint_options options = STINT_OPTIONS_INIT;
@@ -231,7 +230,7 @@ TEST(a_closed_child_lowers_no_limit_for_the_next_task)
     assert_passes(&config, lower_limits);
 }
 
-/* What may be raised may be had back. */
+/* A resource that may be raised can be taken again. */
 static int take_privilege_back(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

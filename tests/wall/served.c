@@ -13,12 +13,12 @@ struct fixture {
     size_t descriptors;
 };
 
-/* What the program is to do, in its first argument. */
+/* The program's work, in its first argument. */
 static char own_name[] = "wall-serving";
 static char way[16];
 static char *const arguments[] = { own_name, way, NULL };
 
-/* Beside threads: those of the pool. */
+/* Beside the threads of the pool. */
 static struct fixture begin_with(stint_wall_options options)
 {
     struct fixture fixture = { .descriptors = count_descriptors() };
@@ -62,8 +62,8 @@ static void assert_call_ends(struct fixture fixture, const char *entry, stint_re
     assert_ended(&outcome, STINT_ERROR, reason);
 }
 
-/* The first: while this process has no other thread, its child can make a wall. It adopts what that leaves, and so sees
- * when that has ended. */
+/* The first test: while this process has no other thread, its child can make a wall. It adopts the child's
+ * processes, and so sees when they have ended. */
 TEST(a_program_that_never_serves_ends_with_its_host)
 {
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
@@ -87,7 +87,7 @@ TEST(a_program_that_never_serves_ends_with_its_host)
         if (children != NULL)
             fclose(children);
     }
-    usleep(50000); /* it has been told who it is, and waits */
+    usleep(50000); /* it knows its role, and waits */
     kill(host, SIGKILL);
     assert_int_equal(waitpid(host, NULL, 0), host);
     int ended = 0;

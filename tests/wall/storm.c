@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Very many walled tasks, of which one in a hundred crashes, hangs, exits, stops itself, is killed by somebody else, or
- * is cancelled: each future resolves as it should, the numbers add up, and nothing is left. The argument is how
- * many. */
+ * Very many walled tasks; one in a hundred crashes, hangs, exits, stops itself, is killed by another process, or is
+ * cancelled. Each future resolves as it should, the numbers add up, and nothing is left. The argument is the number of
+ * tasks. */
 #include "../walls.h"
 
 #define AT_ONCE 32

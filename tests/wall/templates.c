@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The template: what it takes over of the program and what not, that it is made again whatever it dies of, and that no
- * task is lost meanwhile. */
+ * The template: what it takes over from the program; that it is made again whatever its death; and that no task is
+ * lost meanwhile. */
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -43,7 +43,7 @@ static void end(struct fixture fixture)
     assert_int_equal(count_descriptors(), fixture.descriptors);
 }
 
-/* The template's number when it is another one than this; 0: there is none within ten seconds. */
+/* The number of the template, if it differs from this one; 0: there is none within ten seconds. */
 static pid_t await_other_template(stint_wall *wall, pid_t before)
 {
     for (int round = 0; round < 1000; round++) {

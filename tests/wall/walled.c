@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Walled tasks: what comes of each way in which a child's code can end, and that the program goes on. */
+ * Walled tasks: the result of each way in which a child's code can end, and that the program goes on. */
 #include "../walls.h"
 
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The budget of a walled task is changed while it runs in its child, and what it has used so far is read. */
+ * The budget of a walled task changes while it runs in its child, and a reader sees what it has used so far. */
 #include "../walls.h"
 
 #define CHUNK ((size_t)1000)
@@ -45,7 +45,7 @@ static int sleep_for_ever(const void *input, size_t size, stint_reply *reply)
     return 0;
 }
 
-/* Of a task that has allocated its first megabyte. */
+/* Waits until the task has allocated its first megabyte. */
 static void await_megabyte(stint_future *future)
 {
     stint_usage usage = { 0 };

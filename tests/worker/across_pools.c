@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits over several pools, accounts and delays that nobody else would end: each ends, or is told. */
+ * Waits over several pools, accounts and delays that no other event would end: each ends, or gets an error. */
 #include "pools.h"
 
 /* --- Pools that wait for each other ------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for a future inside a task: who is told, what is run meanwhile, with which budget, and when interrupts
- * come. */
+ * Waiting for a future inside a task: which waits get an error, what runs meanwhile, with which budget, and when
+ * interrupts come. */
 #include "pools.h"
 
 struct inner {
@@ -211,7 +211,7 @@ static int await_the_oldest_of_many(void *arg, void **value)
     return 0;
 }
 
-/* What a waiter runs itself leaves its entry behind: such entries must not fill the deque up. */
+/* If a waiter runs a task itself, the task's entry stays in the deque: such entries must not fill it. */
 TEST(a_task_can_submit_and_await_without_end)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {

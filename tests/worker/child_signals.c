@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a pool's task starts has the signals blocked that the maker of the pool had, and no others. And which signals
- * its workers take. */
+ * A child process of a pool's task has the blocked signals of the pool's maker, and no others; and the signals that
+ * workers take. */
 #include "support.h"
 
 #include <signal.h>

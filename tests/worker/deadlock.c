@@ -27,7 +27,7 @@ static struct member *member_of(struct ring *ring, unsigned i)
     return &ring->members[i];
 }
 
-/* Whoever is told ends, and so the others' waits end. */
+/* The task that gets the error ends, and so the others' waits end. */
 static int await_next(void *arg, void **value)
 {
     const struct member *member = arg;
@@ -175,7 +175,7 @@ TEST(to_wait_for_all_of_which_one_is_a_circle_fails)
     start_pair(pool, &pair);
     stint_outcome waiter;
     stint_outcome other;
-    /* Whichever is told: with the waiter's circle gone there is what the gate holds. */
+    /* Either may get the error: then the circle is gone, and the other waits for the gate only. */
     while (!stint_future_is_ready(pair.waiter) && !stint_future_is_ready(pair.other))
         gate_nap();
     gate_open(&pair.gate);
@@ -247,7 +247,7 @@ static int await_own(void *arg, void **value)
     return stint_future_wait(await_pointer(&parted->own), NULL);
 }
 
-/* The task is in its join, the thief waits for one that waits for the task. */
+/* The task is in its join; the thief waits for a task that waits for this one. */
 TEST(a_circle_that_leads_through_a_join_is_found)
 {
     for (int round = 0; round < 5; round++) {
@@ -323,7 +323,7 @@ TEST(who_waits_over_others_makes_way_in_its_account)
         unsigned substitutes;
         uint64_t timeout_ns;
         bool all;
-        bool beside; /* the accounts are siblings, and what is above them is full */
+        bool beside; /* the accounts are siblings, and the accounts above them are full */
     } cases[] = {
         { 0, 0, false, false },          { STINT_NO_SUBSTITUTES, 0, false, false },
         { 0, 30000 * MS, false, false }, { 0, 0, true, false },

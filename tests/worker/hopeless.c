@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pools in which every thread sleeps, and which have no substitute left: who waits for what nobody has begun runs it,
- * or is told that nobody will. */
+ * Pools in which every thread sleeps, and which have no substitute left: a thread that waits for a task that has not
+ * begun runs it, or gets an error. */
 #include "pools.h"
 
 static stint_pool *make_bare_pool(unsigned workers)
@@ -25,7 +25,7 @@ static int count(void *arg, void **value)
     return 0;
 }
 
-/* What it waits for is run by others as a rule: it could be decided by the other one. */
+/* As a rule another thread runs the awaited task: the other one could decide it. */
 static int submit_two_and_await_any(void *arg, void **value)
 {
     struct scene *scene = arg;

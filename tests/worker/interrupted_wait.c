@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What ends a task's sleep in a wait of the library's: deadlines, cancellations, shutdowns, in each way of being
- * interrupted; what does not, as it is masked; and that the signals for a task that sleeps reach nobody else. */
+ * Events that end a task's sleep in a wait of the library: deadlines, cancellations, shutdowns, in each way of being
+ * interrupted. Events that do not, under a mask. The signals for a sleeping task reach no other thread. */
 #include "pools.h"
 
-/* Everything here waits for what comes only when the test says so, so a wait that nothing ends is never over. */
+/* Everything here waits for events that only the test makes, so a wait that nothing ends is never over. */
 struct scene {
     stint_pool *other; /* has one worker, which the gate holds */
     struct gate gate;
@@ -138,7 +138,7 @@ static int wait_with_a_guard(void *arg, void **value)
     struct scene *scene = arg;
     stint_guard guard;
     (void)value;
-    stint_guard_push(&guard, (void (*)(void *))gate_open, &scene->begun); /* which nobody waits for: a mark */
+    stint_guard_push(&guard, (void (*)(void *))gate_open, &scene->begun); /* no task waits for it: a mark */
     if (scene->masked)
         stint_mask();
     atomic_fetch_add(&scene->begun.entered, 1);
@@ -385,7 +385,7 @@ TEST(a_masked_wait_goes_on_and_the_interrupt_comes_after_it)
     }
 }
 
-/* A deadline that passes shuts nobody out for ever: what is masked is told as running, and the call returns. */
+/* A passed deadline shuts out no other task for ever: a masked task counts as running, and the call returns. */
 TEST(a_shutdown_with_a_time_limit_returns_whatever_is_left)
 {
     struct scene scene;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Jumps in tasks of a pool: one cannot leave its task, and what it leaves inside that is ended. */
+ * Jumps in tasks of a pool: a jump cannot leave its task; what it leaves inside the task is ended. */
 #include "pools.h"
 
 static jmp_buf way_out;

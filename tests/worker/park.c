@@ -41,7 +41,7 @@ struct activity {
     unsigned long long cpu_ns;
 };
 
-/* Of the threads of pools made here, told by their name: how often they gave up the processor, and how long they had
+/* Of the pools' threads made here, known by their names: how often they gave up the processor, and how long they had
  * it. */
 static struct activity measure(void)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that sleep: whatever they sleep in, others run in their place, and what they have submitted or forked is
- * reached. */
+ * Tasks that sleep: however they sleep, others run in their place, and their submitted and forked tasks are reached. */
 #include "pools.h"
 
 /* --- Places ------------------------------------------------------------------------------------------------------- */
 
-/* The one task sleeps, the other ends that: so it has to run meanwhile, on the sleeper's place. */
+/* The one task sleeps, and the other ends the sleep: so the other must run meanwhile, in the sleeper's place. */
 struct scene {
     stint_pool *pool; /* of one worker */
     stint_pool *other;
@@ -226,7 +225,7 @@ static int be_the_child(void *arg, void **value)
     return 0;
 }
 
-/* Until the child has run: nobody but another worker can do that. */
+/* Until the child has run, which only another worker can do. */
 static int submit_and_sleep(void *arg, void **value)
 {
     struct child *child = arg;
@@ -273,7 +272,7 @@ struct loop {
     stint_pool *pool;
     atomic_bool over;
     struct gate begun;
-    bool with_account; /* what lies below is seen although tasks with accounts wait too */
+    bool with_account; /* entries below are seen although tasks with accounts wait too */
     stint_account *account;
     atomic_uint turns;
 };

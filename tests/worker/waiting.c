@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting inside a task: what it runs meanwhile and what never, how deep, and that it never is a deadlock. */
+ * Waiting inside a task: what runs meanwhile and what never does, how deep, and never a deadlock. */
 #include "pools.h"
 
 /* --- Chains ------------------------------------------------------------------------------------------------------- */
@@ -118,7 +118,8 @@ static size_t stack_of_a_thread(void)
     return size;
 }
 
-/* What the waiter has no stack for, when nobody else is left to run it, is refused, and everything resolves. */
+/* If the waiter has no stack for a task, and no other thread can run it, the wait is refused, and everything
+ * resolves. */
 TEST(a_wait_without_any_room_left_is_refused)
 {
     size_t share = stack_of_a_thread() / 40;

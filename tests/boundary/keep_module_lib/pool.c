@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library with a pool of its own, as many have: what is given back waits on a list for whoever asks next. */
+ * A library with a pool of its own: a returned object waits on a list for the next caller. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library that counts how often it is in its midst. */
+ * A library that counts how often its work begins and ends, which shows how often it was left in its midst. */
 #ifndef TESTS_BOUNDARY_LEFT_LIBRARY_H
 #define TESTS_BOUNDARY_LEFT_LIBRARY_H
 
@@ -8,10 +8,10 @@
 
 struct left_library {
     unsigned long begun, ended;
-    unsigned long refused;     /* allocations that it saw fail */
-    volatile atomic_bool ends; /* what spin waits for */
-    int (*work)(
-        unsigned blocks); /* makes and frees so many of 1,000 bytes; -1: one was refused, and the rest not made */
+    unsigned long refused;        /* allocations that it saw fail */
+    volatile atomic_bool ends;    /* what spin waits for */
+    int (*work)(unsigned blocks); /* makes and frees this many blocks of 1,000 bytes; -1: one was refused, and the rest
+                                     not made */
     void (*call)(void (*function)(void *), void *arg); /* and back */
     void (*spin)(void);                                /* without a sample point */
 };

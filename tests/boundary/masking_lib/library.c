@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library that keeps what it makes; see library.h. */
+ * A library that keeps its objects; see library.h. */
 #include "library.h"
 
 #include <pthread.h>

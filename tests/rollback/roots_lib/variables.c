@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A module's variables: eight pages, of which some can be made unreadable. And what a library can do to one of libc's,
- * which is not copied into the program for it. */
+ * A module's variables: eight pages, some of which can be made unreadable. And a library's access to one of libc's
+ * variables, which is not copied into the program. */
 #include <stddef.h>
 #include <stdio.h>
 

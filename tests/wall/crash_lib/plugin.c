@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library that crashes where it is told to, in a function that it does not export. */
+ * A library that crashes on request, in a function that it does not export. */
 extern int plugin_parse(volatile int *at);
 
 static volatile int sink;

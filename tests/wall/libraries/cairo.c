@@ -86,7 +86,7 @@ static void write_text(cairo_t *cairo, uint32_t seed)
     cairo_font_face_destroy(face);
 }
 
-/* What is drawn beside the image, recorded first and then painted through a mask. */
+/* Drawn beside the image, recorded first and then painted through a mask. */
 static void paint_recorded(cairo_t *cairo, uint32_t seed)
 {
     const cairo_rectangle_t whole = { 0, 0, SIDE, SIDE };

@@ -17,7 +17,7 @@ enum stop {
     STOP_MEMORY,     /* the same */
 };
 
-/* What a run with no limit takes. */
+/* The cost of a run without a limit. */
 struct usual {
     uint64_t ns;
     uint64_t allocated;
@@ -36,11 +36,11 @@ enum landing {
     LANDED_KILLED,
     LANDED_THROWN,
     LANDED_STUCK, /* an allocation was refused, and then it did not come to an end in FLIGHT_PATIENCE_NS */
-    LANDED_WRONG, /* a wrong answer, or an end that nobody asked for */
+    LANDED_WRONG, /* a wrong answer, or an unwanted end */
     LANDINGS,
 };
 
-/* A hundred times what it takes, or so. */
+/* About a hundred times a usual run. */
 #define FLIGHT_PATIENCE_NS UINT64_C(200000000)
 
 /* What its child is given. */
@@ -73,7 +73,7 @@ int flight_launch(struct flight *flight, stint_pool *pool, stint_wall *wall);
 /* Wait for it. */
 enum landing flight_land(struct flight *flight);
 
-/* One line that says what was to become of it. */
+/* A line with the plan of the flight. */
 void flight_describe(const struct flight *flight, char *line, size_t size);
 
 /* For the flights of one wall, from when it has been made to before it is destroyed. 0, or why not. */

@@ -20,7 +20,7 @@ struct text {
     int32_t length;
 };
 
-/* What went wrong, as errno says it. */
+/* The error as an errno value. */
 static int error_of(UErrorCode status)
 {
     if (U_SUCCESS(status))

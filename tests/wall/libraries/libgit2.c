@@ -21,7 +21,7 @@ static int begin(void)
     return error < 0 ? error : 0;
 }
 
-/* What it gives back is there even if only part of it could be made. */
+/* The object is there even if only part of it could be made. */
 static int make_repository(git_repository **repository)
 {
     git_odb_backend *memory = NULL;
@@ -163,7 +163,7 @@ static int fill_and_compare(git_repository *repository, uint32_t seed, uint64_t 
     return error;
 }
 
-/* It is begun once more each time, and never ended: what it has made for the process stays. */
+/* It is initialised once more each time, and never shut down: its state for the process stays. */
 static int work(uint32_t seed, uint64_t *sum)
 {
     git_repository *repository = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the program asks of a library's file: one piece of real work, 0.2 to 3 ms of it, that goes where the library
- * cannot be stopped in place: state made at first use, caches, locks of its own making. Its answer is a checksum of all
- * that the library said, and depends on the seed alone. The files know nothing of walls or of how they are stopped.
+ * The interface of a library's file to the program: one piece of real work, of 0.2 to 3 ms, at the places where the
+ * library cannot be stopped in place: state made at first use, caches, locks of its own. Its answer is a checksum that
+ * depends on the seed alone. The files know nothing of walls or interrupts.
  *
- * Each piece of work makes what it needs of the library by itself: whether that is the first use in its process is the
- * program's to say. */
+ * Each piece of work makes all that it needs of the library: the program decides whether that is the first use in its
+ * process. */
 #ifndef LIBRARIES_LIBRARY_H
 #define LIBRARIES_LIBRARY_H
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program of walled libraries: those that cannot be stopped in place are stopped behind walls, each in a wall whose
- * template has never used it, so that each task does so first, and in one whose template has. A fresh process is asked
- * for the right answers. Then tasks follow each other, each with no limit or stopped at a random point; whatever
- * becomes of one, no answer may be wrong, nothing may hang, and when the wall is gone no process, descriptor or memory
- * may be left of it. */
+ * The program of walled libraries. Libraries that cannot be stopped in place are stopped behind walls: each in a wall
+ * whose template has never used it, so that each task does so first, and in one whose template has. A fresh process
+ * gives the right answers. Then tasks follow each other, each without a limit or stopped at a random point. No answer
+ * may be wrong, nothing may hang, and when the wall is gone no process, descriptor or memory may be left of it. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -219,7 +218,7 @@ static void measure(struct course *course)
     course->usual.ns = times[SEEDS / 2];
 }
 
-/* Until so many have been interrupted. */
+/* Flies until this many flights have been interrupted. */
 static void fly(struct course *course, uint64_t interrupts)
 {
     for (size_t next = 0; course->interrupts < interrupts && failures < MAX_FAILURES; next++) {
@@ -254,7 +253,7 @@ static void judge_memory(size_t before, size_t after)
         note_failure("memory grew", text);
 }
 
-/* Of the wall's processes, those that have lost their parents are this one's children now. */
+/* Processes of the wall that have lost their parents are this one's children now. */
 static void judge_left(size_t descriptors)
 {
     char text[64];

@@ -14,7 +14,7 @@
 
 #define PLAIN 4096
 
-/* Of somebody whose secret key is gone, who once signed this sentence. */
+/* A signature of this sentence, by a key that is gone. */
 static const char public_key[] = "-----BEGIN PUBLIC KEY-----\n"
                                  "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAwblnLWtGesiBDdfJY3OZ\n"
                                  "TJCKmWf/Zohx2nOLm/Kl4VX9oiQnYXBSDuF7N4+yGXQ7emy2qmt0s+wVHr857Nim\n"

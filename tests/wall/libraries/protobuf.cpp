@@ -47,7 +47,7 @@ void fill(walled::Node *node, uint32_t seed, unsigned depth)
         fill(node->add_children(), seed * 3 + i, depth - 1);
 }
 
-/* Bytes that are the same each time, as those of a map are not by themselves. */
+/* Bytes that are the same each time; a map's own order changes. */
 std::string serialize(const pb::Message &message)
 {
     std::string bytes;
@@ -77,7 +77,7 @@ void walk(const pb::Message &message, uint64_t *sum)
     }
 }
 
-/* A type that nobody has compiled: described by a text, built, filled, and read back. */
+/* A type that was never compiled: described by a text, built, filled, and read back. */
 bool use_made_up_type(uint32_t seed, uint64_t *sum)
 {
     pb::FileDescriptorProto file;

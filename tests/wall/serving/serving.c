@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A wall's template that is a program of its own. Its first argument says what it does: serves; or which mistake it
- * makes before. */
+ * A wall's template that is a program of its own. Its first argument says that it serves, or which mistake it makes
+ * before. */
 #include "../attacks.h"
 
 #include <stdlib.h>
@@ -73,5 +73,5 @@ int main(int count, char **arguments)
                        serve_as("echo", NULL) == EINVAL && stint_wall_serve(NULL, 1) == EINVAL
                    ? 10
                    : 11;
-    return serve() == ENOTCONN ? 10 : 11; /* nobody has started it as a template */
+    return serve() == ENOTCONN ? 10 : 11; /* it was not started as a template */
 }
