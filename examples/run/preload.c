@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The module that stint-run preloads, behind the library: it runs the program's main function as a task. The exit
+ * handlers that the program registers run in the task, too; then control comes back to the task's function, which
+ * returns, so the task ends as every other one and its outcome is whole. Main thread. */
+#include "record.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef int main_fn(int argc, char **argv, char **environment);
+typedef int start_fn(main_fn *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                     void (*loader_fini)(void), void *stack_end);
+
+int __libc_start_main(main_fn *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*loader_fini)(void), void *stack_end) __attribute__((visibility("default")));
+void _exit(int status) __attribute__((visibility("default"), noreturn));
+void _Exit(int status) __attribute__((visibility("default"), noreturn));
+
+static struct {
+    struct record *record;
+    main_fn *main;
+    int argc;
+    char **argv;
+    char **environment;
+    pid_t pid;      /* in which the task began */
+    bool is_child;  /* of the program, with a task of its own */
+    bool runs;      /* the task has begun, and has not ended */
+    jmp_buf end;    /* in the task's function */
+    int status;     /* with which the program ends */
+} program;
+
+/* --- The record. --- */
+
+static struct record *open_record(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    struct record *record = mmap(NULL, sizeof *record, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (record == MAP_FAILED)
+        return NULL;
+    if (record->magic == RECORD_MAGIC)
+        return record;
+    munmap(record, sizeof *record);
+    return NULL;
+}
+
+static void limit_files(unsigned files)
+{
+    struct rlimit limit;
+    if (files == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max <= files)
+        return;
+    limit.rlim_cur = limit.rlim_max = files;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Programs that this one starts are not to be limited. */
+static void free_children(void)
+{
+    const char *before = getenv(RECORD_PRELOADED);
+    if (before != NULL)
+        setenv("LD_PRELOAD", before, 1);
+    else
+        unsetenv("LD_PRELOAD");
+    unsetenv(RECORD_PRELOADED);
+    unsetenv(RECORD_VARIABLE);
+}
+
+static uint64_t less(uint64_t limit, uint64_t used)
+{
+    return limit > used ? limit - used : 1;
+}
+
+/* Allocation that the processes have ended with is taken from what they share. Memory is looked at by stint-run. */
+static stint_budget own_budget(void)
+{
+    stint_budget budget = program.record->budget;
+    if (program.is_child && program.record->children == RECORD_SHARE && budget.allocation != 0)
+        budget.allocation = less(budget.allocation, atomic_load(&program.record->children_allocated));
+    return budget;
+}
+
+static void note_child(const stint_usage *usage, stint_reason reason)
+{
+    int none = STINT_REASON_NONE;
+    atomic_fetch_add(&program.record->children_ended, 1);
+    atomic_fetch_add(&program.record->children_allocated, usage->allocated);
+    atomic_compare_exchange_strong(&program.record->children_reason, &none, (int)reason);
+}
+
+static void note_end(const stint_outcome *outcome)
+{
+    if (program.is_child) {
+        note_child(&outcome->usage, outcome->reason);
+        return;
+    }
+    program.record->reason = outcome->reason;
+    program.record->usage = outcome->usage;
+    atomic_store(&program.record->state, RECORD_ENDED);
+}
+
+/* Of a program that ends without its exit handlers. The reason is that of the limit of which nothing is left. */
+static void note_abrupt_end(void)
+{
+    stint_outcome outcome = { .reason = STINT_REASON_NONE };
+    stint_budget left;
+    if (!program.runs || stint_usage_now(&outcome.usage, &left) != 0)
+        return;
+    if (stint_is_interrupted())
+        outcome.reason = left.allocation == 0 ? STINT_REASON_ALLOCATION_LIMIT : STINT_REASON_MEMORY_LIMIT;
+    program.runs = false;
+    note_end(&outcome);
+}
+
+/* --- What is written at the end. --- */
+
+static void write_to(const char *path, int (*write_all)(int fd, const void *what), const void *what)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int error = fd < 0 ? errno : write_all(fd, what);
+    if (fd >= 0)
+        close(fd);
+    if (error != 0)
+        program.record->output_error = error;
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t length = strlen(path);
+    return length >= strlen(ending) && strcmp(path + length - strlen(ending), ending) == 0;
+}
+
+static int write_profile(int fd, const void *unused)
+{
+    (void)unused;
+    stint_profile_kind kind =
+        ends_in(program.record->profile, ".collapsed") ? STINT_PROFILE_COLLAPSED : STINT_PROFILE_PPROF;
+    return stint_profile_write(fd, kind);
+}
+
+static int write_report(int fd, const void *report)
+{
+    return stint_report_write(report, fd, ends_in(program.record->report, ".json") ? STINT_REPORT_JSON : STINT_REPORT_TEXT);
+}
+
+static void write_files(const stint_report *report)
+{
+    if (program.is_child)
+        return;
+    if (program.record->profile[0] != '\0') {
+        stint_profile_stop();
+        write_to(program.record->profile, write_profile, NULL);
+    }
+    if (report != NULL && program.record->report[0] != '\0')
+        write_to(program.record->report, write_report, report);
+}
+
+/* --- The task. --- */
+
+/* The first handler of all, so it runs last. A child of fork(2) that goes on with the program's code is not the task's
+ * process: it is counted, and ends as it would. */
+static void come_back(int status, void *unused)
+{
+    (void)unused;
+    if (!program.runs || gettid() != getpid())
+        return;
+    if (getpid() != program.pid) {
+        program.is_child = true;
+        note_abrupt_end();
+        return;
+    }
+    fflush(NULL);
+    program.status = status;
+    longjmp(program.end, 1);
+}
+
+static int run_program(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    if (setjmp(program.end) == 0)
+        exit(program.main(program.argc, program.argv, program.environment));
+    program.runs = false;
+    return 0;
+}
+
+static int refuse(const char *why, const char *of)
+{
+    snprintf(program.record->message, sizeof program.record->message, "%s%s", why, of != NULL ? of : "");
+    atomic_store(&program.record->state, RECORD_REFUSED);
+    return 126;
+}
+
+static const char *why_not_metered(char room[RECORD_MESSAGE_ROOM])
+{
+    stint_link_report link = STINT_LINK_REPORT_INIT;
+    if (stint_link_check(&link) == 0)
+        return NULL;
+    if (link.function == NULL)
+        return link.off != NULL ? link.off : "its libraries are not ones that stint knows";
+    snprintf(room, RECORD_MESSAGE_ROOM, "its %s is that of %s", link.function,
+             link.module == NULL || link.module[0] == '\0' ? "the program itself" : link.module);
+    return room;
+}
+
+static int run_as_task(int argc, char **argv, char **environment)
+{
+    char room[RECORD_MESSAGE_ROOM];
+    const char *why = why_not_metered(room);
+    program.argc = argc;
+    program.argv = argv;
+    program.environment = environment;
+    program.pid = getpid();
+    if (why != NULL)
+        return program.is_child || program.record->is_walled ? program.main(argc, argv, environment) : refuse(why, NULL);
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    stint_report *report = NULL;
+    options.budget = own_budget();
+    options.on_interrupt = STINT_FAIL;
+    options.name = program_invocation_short_name;
+    options.report = program.record->report[0] != '\0' && !program.is_child ? STINT_REPORT_HEAP : STINT_REPORT_NONE;
+    if (program.record->profile[0] != '\0' && !program.is_child)
+        program.record->output_error = stint_profile_start(NULL);
+    if (!program.is_child)
+        atomic_store(&program.record->state, RECORD_RUNS);
+    on_exit(come_back, NULL);
+    program.runs = true;
+    int error = stint_run_reported(run_program, NULL, &options, &outcome, &report);
+    if (error != 0)
+        return program.is_child ? 125 : refuse("it could not be run as a task: ", strerror(error));
+    note_end(&outcome);
+    write_files(report);
+    stint_report_release(report);
+    if (outcome.status != STINT_OK) /* what its libraries' last functions would use has been rolled back */
+        _exit(program.status);
+    return program.status;
+}
+
+int __libc_start_main(main_fn *main_of_program, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*loader_fini)(void), void *stack_end)
+{
+    start_fn *start = (start_fn *)dlsym(RTLD_NEXT, "__libc_start_main");
+    const char *path = getenv(RECORD_VARIABLE);
+    program.main = main_of_program;
+    program.record = path != NULL ? open_record(path) : NULL;
+    if (program.record == NULL)
+        return start(main_of_program, argc, argv, init, fini, loader_fini, stack_end);
+    program.is_child = program.record->pid != getpid();
+    limit_files(program.record->files);
+    if (program.record->children == RECORD_FREE)
+        free_children();
+    return start(run_as_task, argc, argv, init, fini, loader_fini, stack_end);
+}
+
+/* A child of vfork(2) that is about to end, or could not execute its program, has the memory of its parent. */
+void _exit(int status)
+{
+    if (program.record != NULL && getpid() == program.pid && gettid() == getpid())
+        note_abrupt_end();
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+void _Exit(int status)
+{
+    _exit(status);
+}

@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# run.sh STINT-RUN PROGRAM STATIC-PROGRAM OWN-MALLOC: stint-run from outside. The program is run_program.c, the next one
+# the same linked statically, the last one has a malloc of its own.
+set -u
+run=$1
+program=$2
+static=$3
+own_malloc=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+# expect NAME STATUS PATTERN COMMAND...: the command ends with that status, and all that it prints matches.
+expect() {
+    local name=$1 status=$2 pattern=$3 output ended
+    shift 3
+    output=$("$@" 2>&1)
+    ended=$?
+    # shellcheck disable=SC2053 # a pattern
+    if [ $ended != "$status" ] || [[ $output != $pattern ]]; then
+        printf '%s: status %s, not %s, and it printed:\n%s\n' "$name" $ended "$status" "$output" >&2
+        failed=1
+    fi
+}
+
+line='stint-run: exit status'
+expect 'a program runs as without' 7 "held*goodbye*$line 7: *KiB allocated,*" "$run" "$program" goodbye hold 10 return 7
+expect 'quiet' 0 held "$run" -q "$program" hold 10
+expect 'exit status by exit' 3 "goodbye*$line 3: *allocated*" "$run" "$program" goodbye exit 3
+expect 'exit status by _exit' 4 "held*$line 4: *1.*MiB allocated*" "$run" "$program" hold 1024 _exit 4
+expect 'a signal of its own' 134 'stint-run: ended by SIGABRT: *' "$run" "$program" abort
+expect 'the allocation limit' 120 "*passed --allocation*" "$run" --allocation 1M "$program" goodbye allocate 2000 hold 1
+expect 'just below it' 0 "$line 0: *" "$run" --allocation 3M "$program" allocate 2000
+expect 'the memory limit' 121 "refused*passed --memory*" "$run" --memory 1M "$program" hold 2000
+expect 'memory that is freed does not count' 0 "$line 0: *" "$run" --memory 1M "$program" allocate 20000
+expect 'the status is kept' 5 "refused*passed --memory*" \
+    "$run" --preserve-status --memory 1M "$program" hold 2000 return 5
+expect 'exit handlers run when a limit was passed' 121 "refused*no memory*" \
+    "$run" --memory 1M "$program" goodbye hold 2000
+expect 'time' 124 "stint-run: ended by SIGTERM, passed --timeout: *" "$run" --timeout 100ms "$program" sleep 20
+expect 'processor time' 122 "stint-run: ended by SIGTERM, passed --cpu: *" "$run" --cpu 100ms "$program" spin
+expect 'descriptors' 0 "no descriptor*" "$run" --files 3 "$program" open
+expect 'processes' 123 "*passed --processes*" "$run" --processes 5 "$program" sleepers 20 wait
+expect 'as many processes as may be' 0 "held*$line 0*" "$run" --processes 5 "$program" holders 3 wait
+expect 'JSON' 0 '{"exited":true,"code":0,"limit":"none",*"allocated":*}' "$run" --json "$program" allocate 10
+expect 'a child has the same limits' 0 "refused*$line 0*1 child ended*" \
+    "$run" --memory 1M "$program" run "$program" hold 2000
+expect 'a child is free' 0 "held*$line 0*" "$run" --children free --memory 1M "$program" run "$program" hold 2000
+expect 'children share allocation' 0 "held*refused*" "$run" --children inherit --allocation 3M /bin/sh -c \
+    "'$program' hold 2000; '$program' allocate 1; '$program' hold 4000"
+expect 'children that share have what is left' 120 "held*refused*passed --allocation*" \
+    "$run" --children share --allocation 3M /bin/sh -c "'$program' hold 2000; '$program' hold 2000"
+expect 'children that share hold memory together' 121 "*passed --memory*" \
+    "$run" --children share --memory 32M "$program" holders 6 sleepers 1 wait
+expect 'a static program needs a wall' 126 '*linked statically*--wall' "$run" "$static" hold 10
+expect 'a static program behind one' 6 "held*$line 6: *" "$run" --wall --memory 64M "$static" hold 10 return 6
+expect 'memory of a static program' 121 "*passed --memory*" "$run" --wall --memory 64M "$static" hold 400000 sleep 5
+expect 'memory of other threads' 121 "*passed --memory*" "$run" --wall --memory 64M "$program" thread 400000 sleep 5
+expect 'a malloc of its own' 126 "*malloc is that of the program itself*--wall" "$run" "$own_malloc"
+expect 'a malloc of its own behind a wall' 0 "*$line 0*" "$run" --wall "$own_malloc"
+expect 'set-uid' 126 '*set-uid*' "$run" "$(command -v su)" --version
+expect 'not found' 127 '*No such file*' "$run" nothing-of-this-name
+expect 'no program' 125 'stint-run: no PROGRAM was given*' "$run" --memory 1M
+expect 'an odd size' 125 "*--memory*'much'*" "$run" --memory much "$program"
+expect 'an odd word' 125 "*none of inherit*" "$run" --children few "$program"
+expect 'what is behind the program is its own' 99 '*exit status 99*' "$run" "$program" --help
+expect 'a report' 121 "*" "$run" --report "$folder/report" --memory 1M "$program" hold 2000
+grep -q 'memory-limit' "$folder/report" && grep -q 'hold' "$folder/report" || {
+    echo 'the report does not say where it was' >&2
+    failed=1
+}
+expect 'a profile' 0 "*" "$run" --profile "$folder/profile.collapsed" "$program" allocate 100000
+grep -q 'main;.*allocate' "$folder/profile.collapsed" || {
+    echo 'the profile does not name what allocated' >&2
+    failed=1
+}
+expect 'a script' 0 "held*" "$run" /bin/sh -c "exec '$program' hold 1"
+
+# Signals are passed on; what ignores SIGTERM is killed.
+"$run" "$program" sleep 20 2>"$folder/line" &
+sleep 0.3
+kill $!
+wait $!
+[ $? = 143 ] && grep -q SIGTERM "$folder/line" || {
+    echo "SIGTERM was not passed on: $(cat "$folder/line")" >&2
+    failed=1
+}
+expect 'what ignores SIGTERM is killed' 124 '*SIGKILL*' "$run" --timeout 100ms --kill-after 100ms \
+    /bin/bash -c 'trap "" TERM; while :; do sleep 1; done'
+exit $failed

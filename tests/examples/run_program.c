@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A program that knows nothing of stint, for run.sh: does what its arguments say, one after the other. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void say_goodbye(void)
+{
+    char *text = strdup("goodbye");
+    printf("%s\n", text != NULL ? text : "no memory");
+    free(text);
+}
+
+/* In blocks of a KiB, all of which are written. */
+static __attribute__((noinline)) void hold(size_t kibibytes)
+{
+    for (size_t i = 0; i < kibibytes; i++) {
+        char *block = malloc(1024);
+        if (block == NULL) {
+            puts("refused");
+            return;
+        }
+        memset(block, 1, 1024);
+        __asm__ volatile("" : : "r"(block) : "memory");
+    }
+    puts("held");
+}
+
+static __attribute__((noinline)) void allocate(size_t kibibytes)
+{
+    for (size_t i = 0; i < kibibytes; i++) {
+        void *volatile block = malloc(1024);
+        free(block);
+    }
+}
+
+static void *hold_in_thread(void *kibibytes)
+{
+    hold((size_t)(uintptr_t)kibibytes);
+    return NULL;
+}
+
+static void start(size_t count, void (*what)(size_t), size_t argument)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fork() == 0) {
+            what(argument);
+            exit(0);
+        }
+    }
+}
+
+static void sleep_for(size_t seconds)
+{
+    sleep((unsigned)seconds);
+}
+
+static void hold_and_sleep(size_t kibibytes)
+{
+    hold(kibibytes);
+    fflush(stdout);
+    sleep(2);
+}
+
+static void execute(char **arguments)
+{
+    if (fork() == 0) {
+        execv(arguments[0], arguments);
+        _exit(127);
+    }
+    while (wait(NULL) > 0)
+        continue;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *what = argv[i];
+        size_t number = i + 1 < argc ? strtoul(argv[i + 1], NULL, 10) : 0;
+        pthread_t thread;
+        if (strcmp(what, "goodbye") == 0)
+            atexit(say_goodbye);
+        else if (strcmp(what, "hold") == 0)
+            hold(number), i++;
+        else if (strcmp(what, "allocate") == 0)
+            allocate(number), i++;
+        else if (strcmp(what, "thread") == 0)
+            pthread_create(&thread, NULL, hold_in_thread, (void *)(uintptr_t)number), pthread_join(thread, NULL), i++;
+        else if (strcmp(what, "sleepers") == 0)
+            start(number, sleep_for, 5), i++;
+        else if (strcmp(what, "holders") == 0)
+            start(number, hold_and_sleep, 20000), i++;
+        else if (strcmp(what, "open") == 0)
+            puts(dup(1) < 0 ? "no descriptor" : "opened");
+        else if (strcmp(what, "sleep") == 0)
+            sleep((unsigned)number), i++;
+        else if (strcmp(what, "wait") == 0)
+            while (wait(NULL) > 0)
+                continue;
+        else if (strcmp(what, "run") == 0)
+            return execute(argv + i + 1), 0;
+        else if (strcmp(what, "spin") == 0)
+            for (;;)
+                __asm__ volatile("");
+        else if (strcmp(what, "abort") == 0)
+            abort();
+        else if (strcmp(what, "_exit") == 0)
+            _exit((int)number);
+        else if (strcmp(what, "exit") == 0)
+            exit((int)number);
+        else if (strcmp(what, "return") == 0)
+            return (int)number;
+        else
+            return 99;
+        fflush(stdout);
+    }
+    return 0;
+}
