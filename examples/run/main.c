@@ -248,9 +248,9 @@ static int milliseconds_to_wait(const struct run *run)
     const struct options *options = &run->options;
     bool looks_often = options->budget.cpu_ns != 0 || options->processes != 0 ||
                        (options->budget.memory != 0 && (options->wall || options->children == RECORD_SHARE));
-    uint64_t until = run->kill_at != UINT64_MAX         ? run->kill_at
+    uint64_t until = run->kill_at != UINT64_MAX     ? run->kill_at
                      : options->budget.wall_ns != 0 ? run->begin + options->budget.wall_ns
-                                                        : UINT64_MAX;
+                                                    : UINT64_MAX;
     uint64_t now = clock_now();
     if (until <= now)
         return 0;

@@ -24,8 +24,10 @@ static const char help[] =
     "                          is for any program, also for one that is linked statically or has its own malloc\n"
     "      --kill-after DURATION\n"
     "                          time between SIGTERM and SIGKILL; default 2s\n"
-    "      --profile FILE      write a profile of its memory: pprof, or collapsed stacks where FILE ends in .collapsed\n"
-    "      --report FILE       write where it was, and what it held, when it passed --allocation or --memory: text, or\n"
+    "      --profile FILE      write a profile of its memory: pprof, or collapsed stacks where FILE ends in "
+    ".collapsed\n"
+    "      --report FILE       write where it was, and what it held, when it passed --allocation or --memory: text, "
+    "or\n"
     "                          JSON where FILE ends in .json\n"
     "      --json              write the last line as JSON\n"
     "      --preserve-status   end with the program's own status where a limit was passed, too\n"
@@ -34,12 +36,14 @@ static const char help[] =
     "  -V, --version           show the version\n"
     "\n" ARGUMENTS_UNITS_HELP "; 0 is no limit.\n"
     "\n"
-    "What is counted: what the main thread of a dynamic program allocates, in its own code and in all libraries, to the\n"
+    "What is counted: what the main thread of a dynamic program allocates, in its own code and in all libraries, to "
+    "the\n"
     "byte. What its other threads allocate is counted by --wall only. A program that another one starts is counted by\n"
     "itself. Times are those of the program; with --children share, of all its processes.\n"
     "\n"
     "Exit status: that of the program; 128 + N if signal N ended it; and where a limit was passed 120 (--allocation),\n"
-    "121 (--memory), 122 (--cpu), 123 (--processes) or 124 (--timeout). 125: stint-run failed; 126: the program cannot\n"
+    "121 (--memory), 122 (--cpu), 123 (--processes) or 124 (--timeout). 125: stint-run failed; 126: the program "
+    "cannot\n"
     "be run, or cannot be metered; 127: it was not found.\n";
 
 enum {
@@ -78,7 +82,9 @@ static const struct option known[] = {
 
 static bool read_children(const char *text, enum record_children *children)
 {
-    static const char *const names[] = { [RECORD_INHERIT] = "inherit", [RECORD_SHARE] = "share", [RECORD_FREE] = "free" };
+    static const char *const names[] = {
+        [RECORD_INHERIT] = "inherit", [RECORD_SHARE] = "share", [RECORD_FREE] = "free"
+    };
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(text, names[i]) == 0) {
             *children = (enum record_children)i;

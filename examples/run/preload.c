@@ -33,11 +33,11 @@ static struct {
     int argc;
     char **argv;
     char **environment;
-    pid_t pid;      /* in which the task began */
-    bool is_child;  /* of the program, with a task of its own */
-    bool runs;      /* the task has begun, and has not ended */
-    jmp_buf end;    /* in the task's function */
-    int status;     /* with which the program ends */
+    pid_t pid;     /* in which the task began */
+    bool is_child; /* of the program, with a task of its own */
+    bool runs;     /* the task has begun, and has not ended */
+    jmp_buf end;   /* in the task's function */
+    int status;    /* with which the program ends */
 } program;
 
 /* --- The record. --- */
@@ -152,7 +152,8 @@ static int write_profile(int fd, const void *unused)
 
 static int write_report(int fd, const void *report)
 {
-    return stint_report_write(report, fd, ends_in(program.record->report, ".json") ? STINT_REPORT_JSON : STINT_REPORT_TEXT);
+    return stint_report_write(report, fd,
+                              ends_in(program.record->report, ".json") ? STINT_REPORT_JSON : STINT_REPORT_TEXT);
 }
 
 static void write_files(const stint_report *report)
@@ -224,7 +225,8 @@ static int run_as_task(int argc, char **argv, char **environment)
     program.environment = environment;
     program.pid = getpid();
     if (why != NULL)
-        return program.is_child || program.record->is_walled ? program.main(argc, argv, environment) : refuse(why, NULL);
+        return program.is_child || program.record->is_walled ? program.main(argc, argv, environment)
+                                                             : refuse(why, NULL);
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
     stint_report *report = NULL;

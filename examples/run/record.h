@@ -35,7 +35,7 @@ struct record {
     uint64_t magic;
     pid_t pid; /* the program's */
     enum record_children children;
-    bool is_walled; /* a program that cannot be metered is run all the same: the kernel limits it */
+    bool is_walled;      /* a program that cannot be metered is run all the same: the kernel limits it */
     stint_budget budget; /* of bytes */
     unsigned files;      /* descriptors of each process, once its libraries are loaded; 0: as many as before */
     char profile[PATH_MAX];
