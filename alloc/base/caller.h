@@ -3,9 +3,10 @@
  * Return addresses: whose code asked for this block? The one room that knows them.
  *
  * What libc and the dynamic loader allocate for themselves (a stdio buffer, a FILE, a locale, a link map) outlives the
- * task that happened to be running, so it must come from another heap than the task's (rollback/kept.h); and code that
- * is in the middle of libc must not be jumped out of. Both are told by the return address of the allocation. A tail
- * call shows the caller's caller: then libc's frame is gone already, and the block is its caller's, as it should be.
+ * task that happened to be running, so it must come from another heap than the task's (rollback/libc_heap.h); and code
+ * that is in the middle of libc must not be jumped out of. Both are told by the return address of the allocation. A
+ * tail call shows the caller's caller: then libc's frame is gone already, and the block is its caller's, as it should
+ * be.
  *
  * And which modules may be left in their midst: the C standard lets an allocation fail, but it does not let a function
  * never return. So only the program's own code is, what the program allows (stint_module_allow), and libraries of which

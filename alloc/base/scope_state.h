@@ -209,7 +209,7 @@ struct sti_scope {
     struct sti_heap *heap;       /* its own; NULL while it is young */
     struct sti_heap *heaps;      /* its own and those that inner scopes committed into it, */
     size_t heap_count;           /* so many, since it was last looked which are empty */
-    struct sti_heap *libc_heaps; /* never destroyed: kept.h */
+    struct sti_heap *libc_heaps; /* never destroyed: libc_heap.h */
     struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
     struct sti_undo_log *undo;   /* the log: undo.h. NULL: nothing was ever in it */
 

@@ -67,7 +67,7 @@ struct sti_thread {
     uint64_t memory_check;         /* value of used beyond which what the scopes hold must be measured */
     struct sti_nursery *nursery;   /* where young scopes allocate */
     struct sti_heap *warm;         /* an empty heap for the next scope */
-    struct sti_heap *libc;         /* one for what libc allocates in it, with what that has left there (kept.h) */
+    struct sti_heap *libc;         /* one for what libc allocates in it, with what that has left there (libc_heap.h) */
     struct sti_heap *retired;      /* heaps with blocks of tasks that ended Ok, the newest first */
     size_t retired_count;
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */

@@ -27,11 +27,9 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
-#include "alloc/base/thread.h"
 #include "alloc/base/utf8.h"
 #include "alloc/interrupt/warning.h"
 #include "allocate.h"
-#include "meter.h"
 
 #define HIGHEST_WEIGHT 10000
 #define DEFAULT_WEIGHT 100

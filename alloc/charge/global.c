@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "alloc/base/backend.h"
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/system.h"
@@ -16,7 +15,7 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/heap.h"
+#include "alloc/rollback/held.h"
 
 /* --- The limit on the whole process.
  *

@@ -8,7 +8,6 @@
 
 #include "account.h"
 #include "alloc/base/caller.h"
-#include "alloc/base/clock.h"
 #include "alloc/base/lasting.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -20,6 +19,7 @@
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
+#include "alloc/rollback/held.h"
 #include "global.h"
 #include "shared_budget.h"
 

@@ -15,7 +15,6 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"

@@ -18,11 +18,10 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/profile/followed.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/libc_heap.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 

@@ -15,7 +15,6 @@
 #include <stint/token.h>
 
 #include "alloc/base/machine.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"

@@ -23,18 +23,18 @@
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
-#include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/global.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/held.h"
 #include "alloc/rollback/mapping.h"
+#include "alloc/rollback/quarantine.h"
 #include "alloc/rollback/retired.h"
+#include "alloc/rollback/rollback.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -158,6 +158,7 @@ static void end_thread(void *record)
     if (!sti_thread_begin_end(thread))
         return;
     await_shares(thread);
+    sti_quarantine_end_thread(thread);
     sti_heap_end_thread(thread);
     sti_sampling_hooks->end_thread(&thread->sampling);
     sti_stack_end();

@@ -21,6 +21,7 @@
 #include "alloc/profile/profile.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/kept.h"
+#include "alloc/rollback/quarantine.h"
 #include "alloc/trace/trace.h"
 #include "executor/wall/wall.h"
 #include "executor/worker/worker.h"
