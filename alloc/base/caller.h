@@ -74,12 +74,6 @@ bool sti_caller_must_wait(const void *caller);
  * variables, and runtimes of OpenMP? Cold. */
 bool sti_caller_ends_process(const void *caller);
 
-#if defined(__clang__)
-#define STI_CALLER_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
-#else
-#define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
-#endif
-
 /* An address in a module that is a part of this library and was loaded later, as the one that writes profiles: its code
  * is this library's, too. Any thread. */
 void sti_caller_note_part(const void *address);

@@ -243,12 +243,6 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
 
 static atomic_uint unanswered; /* so many of the idle have been asked and have not answered */
 static atomic_bool under_way;
-static sti_give_back_wake *wake_idle; /* set when the library is loaded */
-
-void sti_give_back_listen(sti_give_back_wake *wake)
-{
-    wake_idle = wake;
-}
 
 bool sti_give_back(void)
 {
@@ -287,8 +281,7 @@ void sti_give_back_all(void)
 {
     if (atomic_exchange_explicit(&under_way, true, memory_order_acquire))
         return;
-    if (wake_idle != NULL)
-        wake_idle();
+    sti_hooks.wake_idle();
     sti_give_back();
     uint64_t end = sti_clock_now() + ANSWER_PATIENCE_NS;
     while (atomic_load_explicit(&unanswered, memory_order_acquire) != 0 && sti_clock_now() < end)

@@ -19,6 +19,7 @@
 #include <stint/interrupt.h>
 #include <unistd.h>
 
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"

@@ -8,7 +8,7 @@
 
 #include "account.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/forks.h"
 #include "alloc/rollback/held.h"
 #include "alloc/rollback/mapping.h"
 

@@ -37,7 +37,7 @@ struct beginning {
 };
 
 /* Reads what the task may just be writing, on this thread, and what it never wrote. */
-STI_CALLER_UNINSTRUMENTED static void read_words(struct beginning *beginning, const uintptr_t *block)
+STI_UNINSTRUMENTED static void read_words(struct beginning *beginning, const uintptr_t *block)
 {
     for (size_t i = 0; i < beginning->size / sizeof *block; i++)
         beginning->words[i] = block[i];

@@ -49,7 +49,8 @@ struct sti_pool_numbers {
 /* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */
 bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
-/* At start. */
-void sti_pools_start(void);
+/* Hooks of the ground floor (hooks.h): an account has a free slot; and have idle threads give back. Any thread. */
+void sti_pools_offer_slot(stint_account *account);
+void sti_pools_wake_idle(void);
 
 #endif

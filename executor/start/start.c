@@ -49,12 +49,6 @@ __attribute__((constructor(101))) static void start(void)
     sti_override_mapping_start();
 #endif
 
-    /* What parts of the library have others call: each is in a folder that the caller must not name. */
-    sti_memprof_start();
-    sti_report_start();
-    sti_scope_start();
-    sti_pools_start();
-
     sti_watch_start();
     sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
 

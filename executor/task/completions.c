@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"

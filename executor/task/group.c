@@ -13,6 +13,7 @@
 #include <stint/interrupt.h>
 #include <sys/queue.h>
 
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "compound.h"

@@ -7,6 +7,7 @@
 #include <stint/serial.h>
 #include <sys/queue.h>
 
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "delays.h"

@@ -7,6 +7,7 @@
 #include <stint/delayed.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/scope/context.h"

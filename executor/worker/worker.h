@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/forks.h"
 #include "executor/base/event.h"
 #include "executor/fork/fork.h"
 #include "executor/fork/split.h"
