@@ -2,7 +2,7 @@
  *
  * The hooks: all that a part of the library has done by one that stands above it. They stand here, by the folder that
  * has them done, in the order of the folders; executor/start/hooks.c says which function each of them is. The table is
- * constant, so that it is there before the library's start; the executor's own is executor/base/above.h. */
+ * constant, so that it is there before the library's start; the executor's own is executor/base/hooks.h. */
 #ifndef STI_ALLOC_BASE_HOOKS_H
 #define STI_ALLOC_BASE_HOOKS_H
 

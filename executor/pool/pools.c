@@ -16,12 +16,13 @@
 #include "alloc/base/sized.h"
 #include "alloc/base/utf8.h"
 #include "alloc/charge/account.h"
-#include "alloc/charge/global.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/queue/queue_slots.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
-#include "pool_state.h"
 
 /* --- The list of the process's pools. --- */
 

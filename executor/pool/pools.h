@@ -12,14 +12,10 @@
 #include <stint/statistics.h>
 
 #include "alloc/base/tally.h"
-#include "alloc/charge/account.h"
+#include "executor/base/state.h"
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
  * account that is free again, and memory that idle workers are to give back. Any thread. */
-
-/* What a pool is called where its numbers are written: its name, and where another on the list has that, "#" and a
- * number. */
-#define STI_POOL_LABEL_SIZE (STI_LABEL_SIZE + sizeof "#4294967295")
 
 /* The first on the list; under its lock, and for debuggers. */
 extern stint_pool *sti_pools_all __attribute__((visibility("hidden")));

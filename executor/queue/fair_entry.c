@@ -9,7 +9,6 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "fair_queue.h"
 
 /* --- One entry of the fair queue: its states, its time, what is charged to it. Under the room's lock.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which function each hook is: the one place that knows it (alloc/base/hooks.h). To add one: a line there, which says
- * what is to be done, and one here. */
+ * Which function each hook is, of the ground floor (alloc/base/hooks.h) and of the executor (executor/base/hooks.h):
+ * the one place that knows it. To add one: a line there, which says what is to be done, and one here. */
 #include "alloc/base/hooks.h"
 
 #include "alloc/charge/allocate.h"
@@ -17,7 +17,20 @@
 #include "alloc/report/where.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
+#include "executor/base/hooks.h"
+#include "executor/fork/fork.h"
+#include "executor/pool/monitor.h"
+#include "executor/pool/overdue.h"
+#include "executor/pool/pool.h"
 #include "executor/pool/pools.h"
+#include "executor/pool/shutdown.h"
+#include "executor/task/completions.h"
+#include "executor/task/compound.h"
+#include "executor/worker/deadlock.h"
+#include "executor/worker/park.h"
+#include "executor/worker/run.h"
+#include "executor/worker/substitute.h"
+#include "executor/worker/worker.h"
 
 static bool record_charge(size_t size, const void *caller)
 {
@@ -65,4 +78,31 @@ const struct sti_hooks sti_hooks = {
     .account_has_slot = sti_pools_offer_slot,
     .account_has_waiting_slot = sti_pools_fill,
     .wake_idle = sti_pools_wake_idle,
+};
+
+const struct sti_above sti_above = {
+    .set_timer = sti_monitor_set,
+    .forget_timer = sti_monitor_forget,
+    .begin_monitor = sti_monitor_begin,
+    .expect_no_completion = sti_completions_expect_no_more,
+    .release_compound = sti_compound_release,
+    .notify = sti_park_notify,
+    .notify_all = sti_park_notify_all,
+    .put = sti_worker_put,
+    .sleep = sti_sleep,
+    .wait = sti_wait,
+    .wait_until = sti_wait_until,
+    .stir = sti_deadlock_stir,
+    .begin_task = sti_overdue_begin_task,
+    .end_task = sti_overdue_end_task,
+    .note_neglect = sti_neglect_note,
+    .start_substitute = sti_start_substitute,
+    .leave_pool = sti_shutdown_leave,
+    .begin_forks = sti_fork_begin_thread,
+    .end_forks = sti_fork_end_thread,
+    .leave_forks = sti_fork_leave_worker,
+    .share_forks = sti_fork_share_all,
+    .steal_fork = sti_fork_steal,
+    .fork_options = sti_fork_options,
+    .run_fork = sti_fork_run,
 };

@@ -31,6 +31,7 @@
 #include "alloc/charge/allocate.h"
 #include "completions.h"
 #include "continuation.h"
+#include "task.h"
 
 struct entry {
     struct sti_continuation continuation;

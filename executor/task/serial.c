@@ -10,7 +10,9 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
+#include "continuation.h"
 #include "delays.h"
+#include "task.h"
 
 /* --- Serial queues. Any thread.
  *

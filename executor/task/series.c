@@ -15,6 +15,7 @@
 #include "completions.h"
 #include "compound.h"
 #include "delays.h"
+#include "task.h"
 
 /* --- stint_submit_every: a series of delayed tasks. Any thread.
  *

@@ -25,7 +25,7 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
-#include "executor/pool/shutdown.h"
+#include "executor/pool/pool.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/worker.h"
 #include "sandbox.h"

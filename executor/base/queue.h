@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Where plain tasks wait: the submission queue, for any thread, and the work-stealing deque, one a worker. */
-#ifndef STI_EXECUTOR_QUEUE_QUEUE_H
-#define STI_EXECUTOR_QUEUE_QUEUE_H
+#ifndef STI_EXECUTOR_BASE_QUEUE_H
+#define STI_EXECUTOR_BASE_QUEUE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
