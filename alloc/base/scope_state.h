@@ -138,8 +138,8 @@ struct sti_scope {
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
     bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
     bool is_inner_subtask; /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
-    size_t forks;          /* outstanding on the thread when it opened (left_frames.h), */
-    size_t own_forks;      /* and those that only it can run (left_frames.h) */
+    size_t forks;          /* outstanding on the thread when it opened (interrupt/forks.h), */
+    size_t own_forks;      /* and those that only it can run (interrupt/forks.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;

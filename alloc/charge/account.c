@@ -11,7 +11,7 @@
  * Slots. A caller that is refused one of the running tasks' slots may wait for it, by a handshake (thread.h):
  *
  *   waiter:      awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
- *   leaver:      running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
+ *   leaver:      running - 1 (seq_cst) ... load awaited (seq_cst), and call the hook if it is not 0
  *
  * So either the second try finds the slot, or the leaver finds a waiter. A slot that is only given back, because an
  * account above refused, is told in the same way. */

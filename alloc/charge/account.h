@@ -19,7 +19,7 @@
 bool sti_account_enter(stint_account *account, const stint_account *end);
 void sti_account_leave(stint_account *account, const stint_account *end);
 
-/* The first half of the same, without a call of the listener, for a caller that does not know yet whether the task will
+/* The first half of the same, without a call of the hook, for a caller that does not know yet whether the task will
  * start: the account that has its maximum, or NULL when the task is in. After a refusal sti_account_tell(account,
  * refuser) must follow, when the caller holds no lock. */
 stint_account *sti_account_try_enter(stint_account *account);

@@ -80,7 +80,7 @@ struct stint_future {
     stint_options options;
     struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
     const struct sti_continuation *told;         /* the one that the teller runs, or has run last */
-    sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (shutdown.h) */
+    sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (farewells.h) */
     struct sti_fair_entry *fair_entry;           /* this and the next one: under the entries' lock */
     TAILQ_ENTRY(stint_future) fair_link;
     uint64_t charged; /* to its entry as it began; for the claimant */
@@ -357,7 +357,7 @@ struct sti_worker {
     atomic_uint woken_in;       /* in this trace; 0: in none */
     sti_event helped;           /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
-    _Atomic(struct sti_frame *) running; /* innermost; others look at it as visit.h says */
+    _Atomic(struct sti_frame *) running; /* innermost; others look at it as visits.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
     unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
     unsigned index;         /* from the pool's number of workers on: a substitute */
@@ -419,7 +419,7 @@ static inline void sti_worker_enter(struct sti_worker *worker, struct sti_frame 
     atomic_store_explicit(&worker->running, frame, memory_order_release);
 }
 
-/* seq_cst, and an exchange: visit.h. To be followed by sti_visit_let_pass, before the frame is gone. */
+/* seq_cst, and an exchange: visits.h. To be followed by sti_visit_let_pass, before the frame is gone. */
 static inline void sti_worker_leave(struct sti_worker *worker, const struct sti_frame *frame)
 {
     atomic_exchange_explicit(&worker->running, frame->below, memory_order_seq_cst);

@@ -55,7 +55,7 @@ void sti_fork_share_all(struct sti_worker *worker)
 
 /* --- Forking ------------------------------------------------------------------------------------------------------ */
 
-/* Of all forks that only this thread can run (left_frames.h): the address is that of no other thread's variable. */
+/* Of all forks that only this thread can run (forks.h): the address is that of no other thread's variable. */
 static size_t place_of_own(void)
 {
     return STINT_FORK_IN_JOIN_ + (uintptr_t)&stint_thread_forks_;

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool's state, which its submitters and its workers share; its processors, and the starting of its threads. Any
- * thread. */
-#ifndef STI_EXECUTOR_POOL_POOL_STATE_H
-#define STI_EXECUTOR_POOL_POOL_STATE_H
+ * Making a pool: its processors, and the starting of its threads. Any thread. */
+#ifndef STI_EXECUTOR_POOL_POOL_H
+#define STI_EXECUTOR_POOL_POOL_H
 
-#include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stint/pool.h>
 
 #include "executor/base/state.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ending a pool, and waiting for the last callbacks of its tasks; see shutdown.h. Any thread. */
+ * Ending a pool; see shutdown.h. Any thread. */
 #include "shutdown.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_pool_visit: a snapshot of a pool's tasks; the protocol is in visit.h. Any thread. */
+ * stint_pool_visit: a snapshot of a pool's tasks; the protocol is in visits.h. Any thread. */
 #include "visit.h"
 
 #include <errno.h>

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Visits to all tasks of a pool, by another thread than theirs. Any thread. */
+ * What a visitor sees of the tasks of a pool; the protocol is in visits.h. Any thread. */
 #ifndef STI_EXECUTOR_POOL_VISIT_H
 #define STI_EXECUTOR_POOL_VISIT_H
 
-#include <ck_pr.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stint/visit.h>
 
 #include "executor/base/state.h"
 
-struct sti_worker;
-
-/* --- A task as it is shown: a copy, which needs the task no more. --- */
+/* A task as it is shown: a copy, which needs the task no more. */
 
 struct sti_seen {
     stint_task_view view;

@@ -21,7 +21,6 @@
 #include "alloc/rollback/heap.h"
 #include "alloc/scope/share.h"
 #include "alloc/trace/trace.h"
-#include "executor/task/task.h"
 #include "forks.h"
 
 __attribute__((constructor(101))) static void start(void)
@@ -45,7 +44,7 @@ __attribute__((constructor(101))) static void start(void)
 #endif
 
     sti_watch_start();
-    sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
+    sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those of others */
 
     sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */
 

@@ -25,7 +25,7 @@
 #include "substitute.h"
 #include "worker.h"
 
-/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visit.h), watched
+/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visits.h), watched
  * for its deadline (overdue.h) and charged to its entry (run.h) where that is asked for. By the worker's own thread. */
 
 static __attribute__((noinline)) void execute_above_forks(struct sti_worker *worker, sti_task *task)
