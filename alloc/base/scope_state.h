@@ -138,8 +138,8 @@ struct sti_scope {
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
     bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
     bool is_inner_subtask; /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
-    size_t forks;          /* outstanding on the thread when it opened (interrupt/forks.h), */
-    size_t own_forks;      /* and those that only it can run (interrupt/forks.h) */
+    size_t forks;          /* outstanding on the thread when it opened (left_frames.h), */
+    size_t own_forks;      /* and those that only it can run (left_frames.h) */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;
@@ -208,7 +208,7 @@ struct sti_scope {
     struct sti_heap *heap;       /* its own; NULL while it is young */
     struct sti_heap *heaps;      /* its own and those that inner scopes committed into it, */
     size_t heap_count;           /* so many, since it was last looked which are empty */
-    struct sti_heap *libc_heaps; /* never destroyed: libc_heap.h */
+    struct sti_heap *libc_heaps; /* never destroyed: kept.h */
     struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
     struct sti_undo_log *undo;   /* the log: undo.h. NULL: nothing was ever in it */
 
