@@ -17,7 +17,6 @@
 #include <stint/interrupt.h>
 #include <string.h>
 
-#include "assumption.h"
 #include "backend.h"
 #include "callstack.h"
 #include "lasting.h"

@@ -3,9 +3,10 @@
  * Return addresses: whose code asked for this block? The one room that knows them.
  *
  * What libc and the dynamic loader allocate for themselves (a stdio buffer, a FILE, a locale, a link map) outlives the
- * task that happened to be running, so it must come from another heap than the task's (rollback/kept.h); and code that
- * is in the middle of libc must not be jumped out of. Both are told by the return address of the allocation. A tail
- * call shows the caller's caller: then libc's frame is gone already, and the block is its caller's, as it should be.
+ * task that happened to be running, so it must come from another heap than the task's (rollback/libc_heap.h); and code
+ * that is in the middle of libc must not be jumped out of. Both are told by the return address of the allocation. A
+ * tail call shows the caller's caller: then libc's frame is gone already, and the block is its caller's, as it should
+ * be.
  *
  * And which modules may be left in their midst: the C standard lets an allocation fail, but it does not let a function
  * never return. So only the program's own code is, what the program allows (stint_module_allow), and libraries of which
@@ -72,12 +73,6 @@ bool sti_caller_must_wait(const void *caller);
 /* Would it end the process if it were refused: the loader, what in libc registers destructors of thread_local
  * variables, and runtimes of OpenMP? Cold. */
 bool sti_caller_ends_process(const void *caller);
-
-#if defined(__clang__)
-#define STI_CALLER_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
-#else
-#define STI_CALLER_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
-#endif
 
 /* An address in a module that is a part of this library and was loaded later, as the one that writes profiles: its code
  * is this library's, too. Any thread. */

@@ -15,7 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "caller.h"
+#include "instrumentation.h"
 #include "process.h"
 
 /* --- One step. Any thread. --- */
@@ -34,7 +34,7 @@ static bool is_readable_word(uintptr_t address)
 }
 
 /* A sandbox may refuse the one call that reads and makes no fault: then it is asked first. */
-STI_CALLER_UNINSTRUMENTED bool sti_walk_word(uintptr_t address, uintptr_t *word)
+STI_UNINSTRUMENTED bool sti_walk_word(uintptr_t address, uintptr_t *word)
 {
     const struct iovec here = { .iov_base = word, .iov_len = WORD };
     const struct iovec there = { .iov_base = (void *)address, .iov_len = WORD };
@@ -48,7 +48,7 @@ STI_CALLER_UNINSTRUMENTED bool sti_walk_word(uintptr_t address, uintptr_t *word)
 }
 
 /* At an address that is not below the frame. */
-static STI_CALLER_UNINSTRUMENTED bool read_word(const struct sti_walk *walk, uintptr_t address, uintptr_t *word)
+static STI_UNINSTRUMENTED bool read_word(const struct sti_walk *walk, uintptr_t address, uintptr_t *word)
 {
     if (address % WORD != 0 || address < walk->at.sp - RED_ZONE)
         return false;
@@ -191,8 +191,7 @@ static struct sti_frame_rule rule_at(uintptr_t address)
     return unpacked(word);
 }
 
-__attribute__((noinline)) STI_CALLER_UNINSTRUMENTED size_t sti_callstack(void **frames, size_t depth,
-                                                                         const void *caller)
+__attribute__((noinline)) STI_UNINSTRUMENTED size_t sti_callstack(void **frames, size_t depth, const void *caller)
 {
     struct sti_walk walk = sti_walk_begin(sti_registers_here(), 0, NULL);
     size_t length = 0;

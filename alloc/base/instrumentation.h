@@ -94,4 +94,11 @@ static inline void sti_tsan_given_back(const void *block, size_t size)
 }
 #endif
 
+/* A function that reads what may be anybody's: no sanitizer is to look at it. */
+#if defined(__clang__)
+#define STI_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define STI_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
+#endif
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rest of the library tells those who make reports of stopped tasks, which stand above it all (report/) and
- * register what they want to be told. Nothing is called but of a task with a report, and then off the common path:
+ * What the rest of the library tells those who make reports of stopped tasks, which stand above it all (report/):
+ * by hooks (hooks.h). Nothing is called but of a task with a report, and then off the common path:
  * where it is tripped, where its interrupt has to wait or is delivered, where its memory is measured, and where it ends
  * without being Ok. Thread of the scope only, unless a function says otherwise. */
 #ifndef STI_ALLOC_BASE_REPORTING_H
@@ -13,27 +13,12 @@
 #include <stint/interrupt.h>
 #include <stint/task.h>
 
-#include "callstack.h"
+#include "hooks.h"
 #include "scope_state.h"
 #include "thread.h"
 
 struct stint_report;
 struct sti_root;
-
-/* What is not explained below: before a scope begins that a signal may stop. */
-struct sti_reporting_hooks {
-    void (*begin)(struct sti_scope *scope);
-    void (*tripped)(struct sti_scope *scope);
-    void (*deferred)(struct sti_thread *thread, stint_deferral rule, const void *culprit,
-                     const struct sti_registers *stopped);
-    void (*delivered)(struct sti_thread *thread, const struct sti_registers *stopped);
-    void (*measured)(struct sti_scope *scope, size_t held);
-    void (*kept)(struct stint_report *report, const struct sti_root *root, size_t size);
-    void (*begin_end)(struct sti_scope *scope);
-    void (*end)(struct sti_scope *scope, const stint_outcome *outcome);
-    void (*drop)(struct stint_report *report);
-};
-extern const struct sti_reporting_hooks *sti_reporting_hooks; /* set at start */
 
 /* What is to be told of the scope's task: what its options say, or else its pool. Of a stint_run only where somebody
  * takes it. */
@@ -63,7 +48,7 @@ static inline bool sti_reporting_is_on_around(const struct sti_scope *scope)
 static inline void sti_reporting_tripped(struct sti_scope *scope)
 {
     if (sti_reporting_is_on(scope))
-        sti_reporting_hooks->tripped(scope);
+        sti_hooks.reporting.tripped(scope);
 }
 
 /* The interrupt of the innermost scope, or of one around it, has to wait for this, which is at that address (NULL: not
@@ -73,20 +58,20 @@ static inline void sti_reporting_deferred(struct sti_thread *thread, stint_defer
                                           const struct sti_registers *stopped)
 {
     if (sti_reporting_is_on_around(thread->scope))
-        sti_reporting_hooks->deferred(thread, rule, culprit, stopped);
+        sti_hooks.reporting.deferred(thread, rule, culprit, stopped);
 }
 
 static inline void sti_reporting_delivered(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     if (sti_reporting_is_on_around(thread->scope))
-        sti_reporting_hooks->delivered(thread, stopped);
+        sti_hooks.reporting.delivered(thread, stopped);
 }
 
 /* It holds so much, with what scopes inside it hold. */
 static inline void sti_reporting_measured(struct sti_scope *scope, size_t held)
 {
     if (sti_reporting_is_on(scope))
-        sti_reporting_hooks->measured(scope, held);
+        sti_hooks.reporting.measured(scope, held);
 }
 
 /* The scope's function has ended, or was never called, for this reason: before and after its rollback. */
@@ -98,27 +83,27 @@ static inline bool sti_reporting_will_begin_end(const struct sti_scope *scope, s
 static inline void sti_reporting_begin_end(struct sti_scope *scope, stint_reason reason)
 {
     if (sti_reporting_will_begin_end(scope, reason))
-        sti_reporting_hooks->begin_end(scope);
+        sti_hooks.reporting.begin_end(scope);
 }
 
 static inline void sti_reporting_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     if (__builtin_expect(scope->thread->reporting != NULL, 0))
-        sti_reporting_hooks->end(scope, outcome);
+        sti_hooks.reporting.end(scope, outcome);
 }
 
 /* The scope has ended. If it still has a report nobody reads that: it was Ok, say. */
 static inline void sti_reporting_ended(const struct sti_scope *scope)
 {
     if (__builtin_expect(scope->report != NULL, 0))
-        sti_reporting_hooks->drop(scope->report);
+        sti_hooks.reporting.drop(scope->report);
 }
 
 /* A root keeps a block of so many bytes of the scope that is being rolled back. */
 static inline void sti_reporting_kept(const struct sti_thread *thread, const struct sti_root *root, size_t size)
 {
     if (thread != NULL && thread->reporting != NULL)
-        sti_reporting_hooks->kept(thread->reporting, root, size);
+        sti_hooks.reporting.kept(thread->reporting, root, size);
 }
 
 /* Nobody uses the group any more, whose task may not have come to its end. */
@@ -126,7 +111,7 @@ static inline void sti_reporting_drop(struct sti_shared_interrupt *shared)
 {
     struct stint_report *report = atomic_load_explicit(&shared->report, memory_order_acquire);
     if (report != NULL)
-        sti_reporting_hooks->drop(report);
+        sti_hooks.reporting.drop(report);
 }
 
 #endif

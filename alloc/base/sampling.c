@@ -134,4 +134,3 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
 _Atomic uint64_t sti_sampling_profile;
 atomic_bool sti_sampling_follows;
 _Atomic(_Atomic uint8_t *) sti_sampling_marks;
-const struct sti_sampling_hooks *sti_sampling_hooks;

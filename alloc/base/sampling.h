@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hooks.h"
+
 /* --- A Poisson process over a stream of bytes: where its samples fall. One thread a sampler; it allocates nothing and
  * calls nothing outside its file, so it may be used in the middle of an allocation.
  *
@@ -42,7 +44,7 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
 uint64_t sti_sampler_split(struct sti_sampler *sampler, uint64_t samples, double share);
 
 /* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands
- * above them all and registers what it wants to be told. Each function says its thread.
+ * above them all and is told by hooks (hooks.h). Each function says its thread.
  *
  * A thread takes part once it has joined the profile: it draws the place of its next sample, a value of its thread's
  * used, and the meter counts that among the places where it leaves its fast path. So the fast path knows nothing of
@@ -80,30 +82,6 @@ extern _Atomic uint64_t sti_sampling_profile;
 /* Blocks may be followed: free and realloc have to ask. Changed with the function behind free (free.h). */
 extern atomic_bool sti_sampling_follows;
 
-/* What the profiler does, and registers at start. All of it is off the common path: nothing is called before a profile
- * has run, or a task with a rate of its own. Thread of the record, or of the scope, unless it says otherwise. */
-struct sti_sampling_hooks {
-    void (*join)(struct sti_thread *thread); /* the running profile, or leave one that has been stopped */
-
-    /* So many bytes are charged from the thread's used on; it has joined. Returns how many samples fall there, and
-     * moves the place of the next one. */
-    uint64_t (*draw)(struct sti_thread *thread, uint64_t charge);
-    void (*draw_again)(struct sti_thread *thread); /* those bytes were not charged after all */
-
-    void (*meter_outside)(struct sti_thread *thread, uint64_t charge); /* an allocation outside of scopes */
-    void *(*made)(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller);
-    void (*free)(void *block); /* that may be followed. Any thread */
-    void (*end_logged)(struct sti_thread *thread, const struct sti_heap *list, bool committed);
-    void (*end_rolled_back)(const void *block); /* a single one, which may be followed, is about to be. Any thread */
-
-    /* Of tasks with a rate, and of what begins and ends above them: before the scope's first allocation, and when its
-     * report has been taken or none will be. */
-    void (*begin_scope)(const struct sti_scope *scope);
-    void (*end_scope)(const struct sti_scope *scope);
-    void (*end_thread)(struct sti_sampling *sampling); /* it may be used again with another */
-};
-extern const struct sti_sampling_hooks *sti_sampling_hooks;
-
 /* False: it is to join. */
 static inline bool sti_sampling_is_joined(const struct sti_sampling *sampling)
 {
@@ -115,13 +93,13 @@ static inline bool sti_sampling_is_joined(const struct sti_sampling *sampling)
 #define sti_sampling_made(thread, block, size, alignment, caller)                                                      \
     (__builtin_expect((thread)->sampling.samples == 0, 1)                                                              \
          ? (block)                                                                                                     \
-         : sti_sampling_hooks->made((thread), (block), (size), (alignment), (caller)))
+         : sti_hooks.sampling.made((thread), (block), (size), (alignment), (caller)))
 
 /* The heaps on the list are about to be committed or destroyed, and blocks are logged. Their thread. */
 #define sti_sampling_end_heaps(thread, list, committed)                                                                \
     (__builtin_expect((thread)->sampling.logged == 0, 1)                                                               \
          ? (void)0                                                                                                     \
-         : sti_sampling_hooks->end_logged((thread), (list), (committed)))
+         : sti_hooks.sampling.end_logged((thread), (list), (committed)))
 
 #define STI_SAMPLING_LISTS ((size_t)1 << 17)
 #define STI_SAMPLING_MARKS (STI_SAMPLING_LISTS << 2)

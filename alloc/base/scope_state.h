@@ -16,7 +16,6 @@
 #include <stint/task.h>
 #include <unwind.h>
 
-#include "caller.h"
 #include "limits.h"
 
 struct sti_heap;
@@ -268,6 +267,12 @@ static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint6
 static inline bool sti_scope_has_limit_of_time(const struct sti_scope *scope)
 {
     return sti_scope_deadline(scope) != UINT64_MAX || sti_scope_cpu_limit(scope) != 0;
+}
+
+/* Below such a scope lie frames of a pool's, which nothing may leave. */
+static inline bool sti_frames_are_of_a_pool(const struct sti_scope *scope)
+{
+    return scope->is_subtask || scope->request->detached;
 }
 
 #endif

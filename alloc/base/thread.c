@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "module.h"
+#include "hooks.h"
+#include "link.h"
 #include "process.h"
-#include "reporting.h"
 
 _Thread_local struct sti_thread *sti_thread_metered;
 _Thread_local struct sti_thread *sti_thread_counted;
@@ -24,12 +24,6 @@ static _Thread_local bool over;     /* it was: nobody ends what it begins from n
 _Atomic(struct sti_thread *) sti_thread_records;
 
 _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody else writes to */
-
-/* Told of each record that a thread takes for itself, and before of the thread, with NULL; set at start. */
-static void (*record_taken)(struct sti_thread *thread);
-
-/* Of what happens in its scopes; likewise (reporting.h). */
-const struct sti_reporting_hooks *sti_reporting_hooks;
 
 static struct sti_thread *adopt_record(void)
 {
@@ -80,8 +74,7 @@ static __attribute__((noinline)) struct sti_thread *first_record(void)
         thread->id = gettid();
         thread->processor = (struct sti_processor_clock){ 0 };
         own_record = thread;
-        if (record_taken != NULL)
-            record_taken(thread);
+        sti_hooks.thread_taken(thread);
     }
     changing = false;
     return thread;
@@ -98,11 +91,6 @@ STI_FORK_HANDLER void sti_thread_in_child(void)
         own_record->id = gettid();
         own_record->processor = (struct sti_processor_clock){ 0 };
     }
-}
-
-void sti_thread_when_taken(void (*told)(struct sti_thread *thread))
-{
-    record_taken = told;
 }
 
 bool sti_thread_begin_end(struct sti_thread *thread)
@@ -142,8 +130,7 @@ struct sti_thread *sti_thread_self(void)
 static void make_known(void)
 {
     known = true;
-    if (record_taken != NULL)
-        record_taken(NULL);
+    sti_hooks.thread_taken(NULL);
 }
 
 bool sti_thread_is_known(void)

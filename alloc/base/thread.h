@@ -67,7 +67,7 @@ struct sti_thread {
     uint64_t memory_check;         /* value of used beyond which what the scopes hold must be measured */
     struct sti_nursery *nursery;   /* where young scopes allocate */
     struct sti_heap *warm;         /* an empty heap for the next scope */
-    struct sti_heap *libc;         /* one for what libc allocates in it, with what that has left there (kept.h) */
+    struct sti_heap *libc;         /* one for what libc allocates in it, with what that has left there (libc_heap.h) */
     struct sti_heap *retired;      /* heaps with blocks of tasks that ended Ok, the newest first */
     size_t retired_count;
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
@@ -162,10 +162,8 @@ static inline struct sti_scope *sti_scope_innermost(void)
     return thread != NULL ? thread->scope : NULL;
 }
 
-/* For the code that ends what a thread leaves. At start: be told, on its thread, of each record that one takes for
- * itself; and of a thread that may take one, with NULL. Then, as it ends: the record is not its own any more (false: it
- * was not before), and what is left of it may be ended; and another thread may have it. Or it has none. */
-void sti_thread_when_taken(void (*told)(struct sti_thread *thread));
+/* For the code that ends what a thread leaves. As it ends: the record is not its own any more (false: it was not
+ * before), and what is left of it may be ended; and another thread may have it. Or it has none. */
 bool sti_thread_begin_end(struct sti_thread *thread);
 void sti_thread_hand_on(struct sti_thread *thread);
 void sti_thread_end_unrecorded(void);

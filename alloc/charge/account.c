@@ -11,7 +11,7 @@
  * Slots. A caller that is refused one of the running tasks' slots may wait for it, by a handshake (thread.h):
  *
  *   waiter:      awaited + 1 (seq_cst) ... try again (the counter's compare-and-swap or its load, seq_cst)
- *   leaver:      running - 1 (seq_cst) ... load awaited (seq_cst), and call the listener if it is not 0
+ *   leaver:      running - 1 (seq_cst) ... load awaited (seq_cst), and call the hook if it is not 0
  *
  * So either the second try finds the slot, or the leaver finds a waiter. A slot that is only given back, because an
  * account above refused, is told in the same way. */
@@ -23,6 +23,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "alloc/base/caller.h"
+#include "alloc/base/hooks.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
@@ -30,8 +32,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/base/utf8.h"
 #include "alloc/interrupt/warning.h"
-#include "allocate.h"
-#include "meter.h"
 
 #define HIGHEST_WEIGHT 10000
 #define DEFAULT_WEIGHT 100
@@ -140,18 +140,6 @@ static bool add(stint_account *account, const stint_account *end, enum number nu
     return true;
 }
 
-static _Atomic(const struct sti_account_listener *) listener;
-
-void sti_account_listen(const struct sti_account_listener *functions)
-{
-    atomic_store_explicit(&listener, functions, memory_order_release);
-}
-
-static const struct sti_account_listener *the_listener(void)
-{
-    return atomic_load_explicit(&listener, memory_order_acquire);
-}
-
 /* seq_cst: the handshake above, and one with those who wait for a slot of a queue (executor/queue/queue_slots.h). */
 static bool take_one(struct counter *counter)
 {
@@ -222,7 +210,7 @@ void sti_account_leave(stint_account *account, const stint_account *end)
 void sti_account_tell_itself(stint_account *account)
 {
     if (atomic_load_explicit(&account->awaited, memory_order_seq_cst) > 0)
-        the_listener()->has_slot(account);
+        sti_hooks.account_has_slot(account);
 }
 
 void sti_account_tell(stint_account *account, const stint_account *end)
@@ -477,7 +465,7 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
         return error;
     set_limits(account, &taken);
     sti_account_tell_itself(account);
-    the_listener()->has_waiting_slot();
+    sti_hooks.account_has_waiting_slot();
     return 0;
 }
 
@@ -493,7 +481,7 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
         return error;
     const char *name = taken.name;
     size_t name_size = name != NULL ? strlen(name) + 1 : sizeof "account 4294967295";
-    if (!sti_record_charge(sizeof(stint_account) + name_size, STI_CALLER()))
+    if (!sti_hooks.record_charge(sizeof(stint_account) + name_size, STI_CALLER()))
         return ENOMEM;
     stint_account *created = sti_process_aligned(_Alignof(stint_account), sizeof *created + name_size);
     if (created == NULL)

@@ -19,7 +19,7 @@
 bool sti_account_enter(stint_account *account, const stint_account *end);
 void sti_account_leave(stint_account *account, const stint_account *end);
 
-/* The first half of the same, without a call of the listener, for a caller that does not know yet whether the task will
+/* The first half of the same, without a call of the hook, for a caller that does not know yet whether the task will
  * start: the account that has its maximum, or NULL when the task is in. After a refusal sti_account_tell(account,
  * refuser) must follow, when the caller holds no lock. */
 stint_account *sti_account_try_enter(stint_account *account);
@@ -30,24 +30,16 @@ void sti_account_enter_beyond(stint_account *account);
 /* The other half: the task starts. */
 void sti_account_count_start(stint_account *account, const stint_account *end);
 
-/* Wait for a slot of this account, and no more. In between, the listener is called with it whenever it may have one;
+/* Wait for a slot of this account, and no more. In between, a hook is called with it whenever it may have one;
  * a caller that has begun to wait must try once more. The account is the caller's to keep alive. */
 void sti_account_await(stint_account *account);
 void sti_account_await_no_more(stint_account *account);
 
-/* Call the listener for each account from this one up to end, without it, that is waited for. */
+/* Call the hook for each account from this one up to end, without it, that is waited for. */
 void sti_account_tell(stint_account *account, const stint_account *end);
 
 /* The same for this account alone. */
 void sti_account_tell_itself(stint_account *account);
-
-/* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more
- * slots. Place: more tasks may wait than before. */
-struct sti_account_listener {
-    void (*has_slot)(stint_account *account);
-    void (*has_waiting_slot)(void);
-};
-void sti_account_listen(const struct sti_account_listener *listener);
 
 /* Whether it could have one more running task itself, this moment; and how many it has. */
 bool sti_account_has_slot(const stint_account *account);

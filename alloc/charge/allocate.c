@@ -17,7 +17,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/rollback/checked.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/libc_heap.h"
 #include "alloc/rollback/nursery.h"
 #include "global.h"
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "alloc/base/backend.h"
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/system.h"
@@ -16,7 +15,7 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/heap.h"
+#include "alloc/rollback/held.h"
 
 /* --- The limit on the whole process.
  *
@@ -244,12 +243,6 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
 
 static atomic_uint unanswered; /* so many of the idle have been asked and have not answered */
 static atomic_bool under_way;
-static sti_give_back_wake *wake_idle; /* set when the library is loaded */
-
-void sti_give_back_listen(sti_give_back_wake *wake)
-{
-    wake_idle = wake;
-}
 
 bool sti_give_back(void)
 {
@@ -288,8 +281,7 @@ void sti_give_back_all(void)
 {
     if (atomic_exchange_explicit(&under_way, true, memory_order_acquire))
         return;
-    if (wake_idle != NULL)
-        wake_idle();
+    sti_hooks.wake_idle();
     sti_give_back();
     uint64_t end = sti_clock_now() + ANSWER_PATIENCE_NS;
     while (atomic_load_explicit(&unanswered, memory_order_acquire) != 0 && sti_clock_now() < end)

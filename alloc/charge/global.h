@@ -60,9 +60,7 @@ static inline void sti_rolled_back(size_t bytes)
  * back. Any thread; nothing where another thread does it at this moment. */
 void sti_give_back_all(void);
 
-/* Wake idle threads: each is counted, then asked. */
-typedef void sti_give_back_wake(void);
-void sti_give_back_listen(sti_give_back_wake *wake);
+/* An idle thread is about to be asked to give back (hooks.h). */
 void sti_give_back_count(void);
 
 /* One of those who were asked has given back, or is not idle any more. */

@@ -8,7 +8,6 @@
 
 #include "account.h"
 #include "alloc/base/caller.h"
-#include "alloc/base/clock.h"
 #include "alloc/base/lasting.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/sampling.h"
@@ -20,6 +19,7 @@
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
+#include "alloc/rollback/held.h"
 #include "global.h"
 #include "shared_budget.h"
 
@@ -450,9 +450,9 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
     if (asked->share != NULL && (sti_group_must_measure(asked->share, asked->after) || asked->charge > LARGE))
         thread->memory_check = 0;
     if (!sti_sampling_is_joined(&thread->sampling))
-        sti_sampling_hooks->join(thread);
+        sti_hooks.sampling.join(thread);
     asked->is_drawn = asked->possible && asked->after > thread->sampling.next;
-    asked->samples = asked->is_drawn ? sti_sampling_hooks->draw(thread, asked->charge) : 0;
+    asked->samples = asked->is_drawn ? sti_hooks.sampling.draw(thread, asked->charge) : 0;
 }
 
 /* What it will hold; all that can be asked for, where it cannot be had. */
@@ -535,7 +535,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
 {
     int saved_errno = errno;
     if (__builtin_expect(sti_thread_metered == NULL, 0)) {
-        sti_sampling_hooks->meter_outside(thread, charge);
+        sti_hooks.sampling.meter_outside(thread, charge);
         errno = saved_errno;
         return true;
     }
@@ -543,7 +543,7 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
     look(thread, &asked, caller);
     bool allowed = decide(thread, &asked, caller);
     if (asked.is_drawn && !allowed)
-        sti_sampling_hooks->draw_again(thread);
+        sti_hooks.sampling.draw_again(thread);
     thread->sampling.samples = allowed ? asked.samples : 0;
     errno = allowed ? saved_errno : ENOMEM;
     return allowed;

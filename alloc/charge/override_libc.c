@@ -3,7 +3,7 @@
  * Overrides of libc's functions that hand a block of their own making to the caller. Made inside libc the block would
  * be libc's, and lost when the task is rolled back; made or copied here it is the caller's, in the task's heap. With
  * them come the names that libc's headers put in their place when a program is compiled with optimisation or
- * _FORTIFY_SOURCE. The caller frees the block by the free that the program uses: where that is another's (module.h), so
+ * _FORTIFY_SOURCE. The caller frees the block by the free that the program uses: where that is another's (link.h), so
  * is the malloc that the block comes from. Any thread. */
 /* No inline versions of these functions in the headers, and each name is to be its own function. */
 #undef _FILE_OFFSET_BITS
@@ -19,6 +19,7 @@
 #include <stint/interrupt.h>
 #include <unistd.h>
 
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"

@@ -21,6 +21,7 @@
 #include "alloc/base/backend.h"
 #include "alloc/base/caller.h"
 #include "alloc/base/lasting.h"
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/rollback/kept.h"

@@ -8,8 +8,8 @@
 
 #include "account.h"
 #include "alloc/base/scope_state.h"
-#include "alloc/interrupt/left_frames.h"
-#include "alloc/rollback/heap.h"
+#include "alloc/interrupt/forks.h"
+#include "alloc/rollback/held.h"
 #include "alloc/rollback/mapping.h"
 
 /* --- What the shares of a group charge, against the allocation limit of their task. Thread of the share.

@@ -15,8 +15,6 @@
 #include "alloc/base/thread.h"
 #include "cxx.h"
 #include "hold.h"
-#include "left_frames.h"
-#include "unwind.h"
 
 _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const char *how)
 {
@@ -41,13 +39,13 @@ static __attribute__((noinline, cold)) void leave_scope(struct sti_scope *scope)
     sti_cxx_look();
     sti_cxx_extend(&scope->cxx);
     if (sti_cxx_is_throwing(&scope->cxx)) {
-        sti_unwind_at_boundary();
+        sti_hooks.unwind_at_boundary();
         sti_boundary_end_program(scope, "an exception left its function");
     }
     if (sti_frames_are_of_a_pool(scope))
         sti_boundary_end_program(scope, "called pthread_exit, or was cancelled");
     sti_misuse_note(scope, "its thread ends inside it");
-    sti_frames_abandon_scope(scope);
+    sti_hooks.abandon_scope(scope);
 }
 
 static inline void end_scope(struct sti_scope *const *left)

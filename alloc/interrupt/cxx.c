@@ -11,10 +11,11 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/callstack.h"
+#include "alloc/base/hooks.h"
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
-#include "override_cxx.h"
 
 /* --- Finding the C++ runtimes. --- */
 
@@ -79,7 +80,7 @@ static void prepare(struct runtime *runtime, records_fn *records)
     set_terminate_fn *set;
     *(void **)&set = sti_module_symbol(module, "_ZSt13set_terminatePFvvE");
     if (set != NULL)
-        sti_terminate_note(set(sti_terminated));
+        sti_hooks.terminate_note(set(sti_hooks.terminated));
     atomic_store_explicit(&runtime->allocate_exception, sti_module_symbol(module, "__cxa_allocate_exception"),
                           memory_order_relaxed);
     atomic_store_explicit(&runtime->personality, sti_module_symbol(module, "__gxx_personality_v0"),

@@ -16,71 +16,8 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
-#include "hold.h"
 #include "hook.h"
-#include "interrupt.h"
-#include "left_frames.h"
-
-/* --- What frames have pushed: guard.h. --- */
-
-/* Reads whatever lies there now, a sanitizer's red zones too. */
-__attribute__((no_sanitize("address"))) static uintptr_t check_of(const stint_guard *pushed)
-{
-    const uintptr_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uintptr_t sum = ((uintptr_t)pushed ^ (uintptr_t)pushed->order_ ^ (uintptr_t)pushed->function_ << 16) * odd;
-    return (sum ^ (uintptr_t)pushed->arg_ ^ (uintptr_t)pushed->below_ << 16) * odd;
-}
-
-void sti_pushed_add(stint_guard **list, stint_guard *pushed)
-{
-    pushed->below_ = *list;
-    pushed->check_ = check_of(pushed);
-    *list = pushed;
-}
-
-__attribute__((no_sanitize("address"))) stint_guard *sti_pushed_at(const struct sti_scope *scope, stint_guard **link)
-{
-    if (__builtin_expect(*link != NULL && (*link)->check_ != check_of(*link), 0)) {
-        sti_misuse_note(scope, "left the frame of a guard or hook without popping it");
-        *link = NULL;
-    }
-    return *link;
-}
-
-static void unlink_pushed(stint_guard **link, stint_guard *above)
-{
-    *link = (*link)->below_;
-    if (above != NULL)
-        above->check_ = check_of(above);
-}
-
-bool sti_pushed_take_off(const struct sti_scope *scope, stint_guard **list, const stint_guard *pushed, uintptr_t end)
-{
-    stint_guard **link = list;
-    stint_guard *above = NULL;
-    while (*link != NULL && (uintptr_t)*link < end && sti_pushed_at(scope, link) != NULL && *link != pushed) {
-        above = *link;
-        link = &above->below_;
-    }
-    if (*link != pushed)
-        return false;
-    unlink_pushed(link, above);
-    return true;
-}
-
-stint_guard *sti_pushed_take_left(const struct sti_scope *scope, stint_guard **list, const struct sti_way *way)
-{
-    stint_guard **link = list;
-    stint_guard *above = NULL;
-    while (sti_pushed_at(scope, link) != NULL && !sti_way_passes(way, (uintptr_t)*link)) {
-        above = *link;
-        link = &above->below_;
-    }
-    stint_guard *taken = *link;
-    if (taken != NULL)
-        unlink_pushed(link, above);
-    return taken;
-}
+#include "pushed.h"
 
 /* --- Guards: the innermost scope's list of release actions, on the stack frames that pushed them. Thread of the scope
  * only. A guard is off the list before its release runs, so none runs twice. The mutexes that the scope holds are on a
@@ -113,7 +50,7 @@ void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 /* Mostly it is the newest. */
 static inline bool take_off(struct sti_scope *scope, const stint_guard *guard)
 {
-    if (scope->guards != guard || guard->check_ != check_of(guard))
+    if (scope->guards != guard || guard->check_ != sti_pushed_check(guard))
         return sti_pushed_take_off(scope, &scope->guards, guard, UINTPTR_MAX);
     scope->guards = guard->below_;
     return true;
@@ -124,7 +61,7 @@ static void release_once(stint_guard *guard)
 {
     stint_guard_fn *release = guard->function_;
     guard->function_ = NULL;
-    guard->check_ = ~check_of(guard);
+    guard->check_ = ~sti_pushed_check(guard);
     if (release != NULL)
         sti_boundary_release(release, guard->arg_);
 }

@@ -12,25 +12,6 @@
 struct sti_scope;
 struct sti_way;
 
-/* --- What frames have pushed on a list of their scope's, the newest first: guards; and hooks, with the watch's lock.
- * What was pushed is what lies there, or its frame has gone without a word (setcontext, a longjmp of libc's own), and
- * is used by others. Then so have all that it would lead to: they are lost, but nothing is called that was not pushed.
- * Each of these functions ends the list there. */
-
-void sti_pushed_add(stint_guard **list, stint_guard *pushed);
-
-/* *link; NULL: there is none. */
-stint_guard *sti_pushed_at(const struct sti_scope *scope, stint_guard **link);
-
-/* False: it is none of those that lie below an address of the stack. */
-bool sti_pushed_take_off(const struct sti_scope *scope, stint_guard **list, const stint_guard *pushed, uintptr_t end);
-
-/* The newest of those in frames that a jump leaves is taken off; NULL: there are no more. Others, on a stack that the
- * task switched from, stay. */
-stint_guard *sti_pushed_take_left(const struct sti_scope *scope, stint_guard **list, const struct sti_way *way);
-
-/* --- Guards. */
-
 /* Run the innermost scope's guards, newest first, masked: all of them, or those that lie below an address of the
  * stack. */
 void sti_guard_run_all(struct sti_scope *scope);

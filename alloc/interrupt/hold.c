@@ -21,7 +21,7 @@
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "cxx.h"
-#include "left_frames.h"
+#include "way.h"
 
 /* --- What the task's code holds. Thread of the scope only. --- */
 
@@ -250,12 +250,6 @@ int sti_misuse_fail(struct sti_scope *scope, int code)
     else if (scope->masks != scope->finished)
         sti_misuse_note(scope, "returned without stint_unmask");
     return code != 0 ? code : EINVAL;
-}
-
-int sti_misuse_fail_task(struct sti_scope *branch, int code)
-{
-    sti_forks_give_up(branch);
-    return sti_misuse_fail(branch, code);
 }
 
 void sti_misuse_look_at_holds(struct sti_scope *scope)

@@ -150,9 +150,6 @@ static inline bool sti_misuse_is_left(const struct sti_scope *scope)
 /* It has: the error of the task, which is its own code if it has failed anyway. */
 int sti_misuse_fail(struct sti_scope *scope, int code);
 
-/* The same of a stolen subtask: all of its task fails. */
-int sti_misuse_fail_task(struct sti_scope *branch, int code);
-
 /* Before the scope ends, however it does: what it still holds is told. */
 void sti_misuse_look_at_holds(struct sti_scope *scope);
 

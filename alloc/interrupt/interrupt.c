@@ -24,14 +24,11 @@
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "cxx.h"
-#include "guard.h"
+#include "forks.h"
 #include "hold.h"
-#include "hook.h"
-#include "left_frames.h"
 #include "safe.h"
 #include "stack.h"
 #include "token.h"
-#include "unwind.h"
 #include "warning.h"
 #include "watch.h"
 
@@ -156,8 +153,8 @@ void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask)
     if (mask != NULL)
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
     sti_forks_settle(scope, NULL);
-    sti_guard_run_all(scope);
-    sti_hook_drop(scope);
+    sti_hooks.run_guards(scope);
+    sti_hooks.drop_hooks(scope);
     sti_plain_longjmp(scope->landing, 1);
 }
 
@@ -192,7 +189,7 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
 /* plain_call: unwind.h. Far fewer frames are looked at than for the verdict. */
 static bool waits_for_better_place(struct sti_scope *scope, const void *plain_call)
 {
-    return !sti_unwind_may_begin(scope, plain_call) && sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE);
+    return !sti_hooks.unwind_may_begin(scope, plain_call) && sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE);
 }
 
 static void put_off_next_walk(struct sti_scope *scope)
@@ -246,11 +243,11 @@ _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
 {
     struct sti_scope *scope = thread->scope;
     sti_interrupt_note_leaving(thread, NULL);
-    if (!sti_unwind_may_begin(scope, plain_call))
+    if (!sti_hooks.unwind_may_begin(scope, plain_call))
         sti_interrupt_land(scope, NULL);
-    sti_hook_drop(scope);
+    sti_hooks.drop_hooks(scope);
     sti_forks_settle(scope, NULL);
-    sti_unwind_leave(scope);
+    sti_hooks.unwind_leave(scope);
 }
 
 /* Code that is refused its blocks, and goes on all the same until there is no stack left, is left in the end. */
@@ -274,7 +271,7 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
      * lock. */
     if (stopped == NULL) {
-        sti_hook_fire(scope);
+        sti_hooks.fire_hooks(scope);
         find_runtimes(scope);
     }
     stint_deferral deferral = is_put_off ? waits_for_still(scope) : waits_for(scope, stopped, plain_call);
@@ -303,7 +300,7 @@ void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call
         deliver(thread, NULL, false, plain_call);
     }
     if (scope->on_interrupt == STINT_UNWIND && scope->unwind.under_way)
-        sti_unwind_give_up(scope);
+        sti_hooks.unwind_give_up(scope);
     else if (scope->on_interrupt == STINT_UNWIND && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE)
         leave(thread, plain_call);
 }

@@ -8,16 +8,16 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/base/assumption.h"
-#include "alloc/base/callstack.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "boundary.h"
 #include "cxx.h"
+#include "forks.h"
 #include "guard.h"
 #include "hold.h"
 #include "hook.h"
 #include "interrupt.h"
+#include "way.h"
 
 /* --- The way of a jump, and the ending of what it passes. Calling thread.
  *
@@ -25,44 +25,6 @@
  * frames below it, which nobody may jump over: so it fails where it was begun. Below a callback lie frames of this
  * library that are in the midst of something, and there is nothing that could fail: a jump out of one ends the
  * program. */
-
-static bool is_reached(const struct sti_way *way)
-{
-    return way->count > 0 && way->parts[way->count - 1].end >= way->target &&
-           way->parts[way->count - 1].begin <= way->target;
-}
-
-/* The stack grows down, so a frame further out that lies below the last is on another stack. False: there are too many
- * of those. */
-static bool add_frame(struct sti_way *way, uintptr_t frame)
-{
-    bool elsewhere = way->count == 0 || frame < way->parts[way->count - 1].end;
-    if (elsewhere && way->count == STI_WAY_PARTS)
-        return false;
-    if (elsewhere) {
-        way->parts[way->count].begin = frame;
-        way->count++;
-    }
-    way->parts[way->count - 1].end = frame;
-    if (frame <= way->target)
-        way->lowest = frame;
-    return true;
-}
-
-bool sti_way_find(struct sti_way *way, uintptr_t target)
-{
-    struct sti_walk_rules rules;
-    memset(&rules, 0, sizeof rules);
-    struct sti_walk walk = sti_walk_begin(sti_registers_here(), UINTPTR_MAX, &rules);
-    *way = (struct sti_way){ .target = target, .lowest = target };
-    bool goes_on = !sti_assumption_fails(STI_ASSUMED_UNWINDER);
-    while (goes_on)
-        goes_on = add_frame(way, walk.at.sp) && !is_reached(way) && sti_walk_out(&walk);
-    if (!is_reached(way))
-        return false;
-    way->parts[way->count - 1].end = target;
-    return true;
-}
 
 /* Something lies below the target, be it on this stack or not. */
 static bool may_pass_anything(uintptr_t target)
@@ -92,8 +54,6 @@ _Noreturn static void fail(struct sti_scope *scope, const sigset_t *mask)
     sti_interrupt_land(scope, mask);
 }
 
-void (*sti_frames_abandon_scope)(struct sti_scope *scope);
-
 __attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
 {
     struct sti_scope *scope;
@@ -103,7 +63,7 @@ __attribute__((noinline)) static void leave(const struct sti_way *way, const sig
         sti_misuse_note(scope, "its scope was left by longjmp");
         if (sti_frames_are_of_a_pool(scope))
             fail(scope, mask);
-        sti_frames_abandon_scope(scope);
+        sti_hooks.abandon_scope(scope);
     }
     if (sti_scope_innermost() != NULL)
         leave_frames(sti_scope_innermost(), way);
@@ -116,45 +76,6 @@ void sti_way_leave(uintptr_t target, const sigset_t *mask)
         leave(&way, mask);
 }
 
-/* --- Settling the forks of frames that are left. Thread of the scope only. --- */
-
-int sti_forks_register(struct sti_forks *forks)
-{
-    struct sti_thread *thread = sti_thread_self();
-    if (thread == NULL)
-        return sti_thread_missing();
-    /* release: who wakes it finds the record whole. */
-    atomic_store_explicit(&thread->forks, forks, memory_order_release);
-    return 0;
-}
-
-void sti_forks_wake(struct sti_thread *thread)
-{
-    struct sti_forks *forks = atomic_load_explicit(&thread->forks, memory_order_acquire);
-    if (forks != NULL)
-        forks->wake(forks);
-}
-
-_Thread_local size_t sti_own_forks;
-
-/* Those of frames that a jump does not leave, too: nobody knows which they are. */
-static void forget_own(const struct sti_scope *scope)
-{
-    if (sti_own_forks > scope->own_forks)
-        sti_own_forks = scope->own_forks;
-}
-
-void sti_forks_settle(struct sti_scope *scope, const struct sti_way *way)
-{
-    forget_own(scope);
-    if (sti_forks_outstanding(scope->thread) == scope->forks)
-        return;
-    struct sti_forks *forks = atomic_load_explicit(&scope->thread->forks, memory_order_relaxed);
-    scope->masks++;
-    forks->settle(forks, way != NULL ? forks->not_left(forks, scope->forks, way) : scope->forks);
-    scope->masks--;
-}
-
 int sti_forks_give_up(struct sti_scope *scope)
 {
     struct sti_scope *task = scope;
@@ -165,4 +86,10 @@ int sti_forks_give_up(struct sti_scope *scope)
     sti_interrupt_trip(task, STINT_REASON_FAILED);
     sti_forks_settle(scope, NULL);
     return EINVAL;
+}
+
+int sti_misuse_fail_task(struct sti_scope *branch, int code)
+{
+    sti_forks_give_up(branch);
+    return sti_misuse_fail(branch, code);
 }

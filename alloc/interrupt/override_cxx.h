@@ -5,7 +5,7 @@
 #ifndef STI_ALLOC_INTERRUPT_OVERRIDE_CXX_H
 #define STI_ALLOC_INTERRUPT_OVERRIDE_CXX_H
 
-typedef void sti_terminate_fn(void);
+#include "alloc/base/hooks.h"
 
 /* Our handler, which calls the program's unless an interrupt is what the code would end for. */
 void sti_terminated(void);

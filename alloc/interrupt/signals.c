@@ -15,7 +15,6 @@
 
 #include "alloc/base/caller.h"
 #include "alloc/base/machine.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"

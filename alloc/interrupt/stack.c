@@ -17,9 +17,7 @@
 #include "alloc/base/lasting.h"
 #include "alloc/base/machine.h"
 #include "alloc/base/thread.h"
-#include "interrupt.h"
 #include "safe.h"
-#include "signals.h"
 
 #define PAGE ((uintptr_t)4096) /* of x86-64 */
 #define MARGIN ((uintptr_t)16 << 10)
@@ -63,7 +61,7 @@ static bool take_fault(uintptr_t address, ucontext_t *context)
         return false;
     own.is_open = true;
     if (sti_thread_metered != NULL)
-        sti_interrupt_at_stack_end(sti_thread_metered, &stopped, is_last, &context->uc_sigmask);
+        sti_hooks.at_stack_end(sti_thread_metered, &stopped, is_last, &context->uc_sigmask);
     return !is_last;
 }
 

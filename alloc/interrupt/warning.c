@@ -9,7 +9,6 @@
 
 #include "alloc/base/process.h"
 #include "alloc/base/tracing.h"
-#include "boundary.h"
 #include "watch.h"
 
 /* --- From the thread that finds one to the watch. A place is FREE, taken (FILLING) by a compare-and-swap, filled, and

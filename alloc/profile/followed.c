@@ -21,9 +21,9 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/meter.h"
 #include "alloc/rollback/free.h"
+#include "gathered.h"
 #include "memprof.h"
 #include "sample.h"
-#include "write.h"
 
 /* --- The set. Any thread. Nothing is called with a lock held. --- */
 

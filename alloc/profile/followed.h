@@ -9,9 +9,6 @@
 #include <stdint.h>
 #include <stint/memprof.h>
 
-#include "alloc/base/backend.h"
-#include "alloc/base/sampling.h"
-
 /* --- The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing
  * of it is held when a function returns.
  *

@@ -15,13 +15,12 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
 #include "followed.h"
+#include "gathered.h"
 #include "sample.h"
-#include "write.h"
 
 /* --- The profile: started, stopped, ended by a fork(2). One thread at a time changes its state. Any thread. --- */
 
@@ -390,7 +389,7 @@ void sti_memprof_end_block(const void *block, stint_memprof_end end)
     errno = saved_errno;
 }
 
-static void end_single(const void *block)
+void sti_memprof_end_single(const void *block)
 {
     sti_memprof_end_block(block, STINT_MEMPROF_ROLLED_BACK);
 }
@@ -421,7 +420,7 @@ void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rat
     sampling->logged = kept;
 }
 
-static void end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
+void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed)
 {
     struct sti_sampling *sampling = &thread->sampling;
     struct logged *blocks = sampling->log->blocks;
@@ -442,7 +441,7 @@ static void end_logged(struct sti_thread *thread, const struct sti_heap *list, b
     sti_memprof_leave();
 }
 
-static void end_thread(struct sti_sampling *sampling)
+void sti_memprof_end_thread(struct sti_sampling *sampling)
 {
     sti_process_free(sampling->log);
     sti_process_free(sampling->callstack);
@@ -454,24 +453,4 @@ static void end_thread(struct sti_sampling *sampling)
     sampling->profile = 0; /* the next one joins anew */
     sampling->interval = 0;
     sampling->next = UINT64_MAX;
-}
-
-/* --- What the rest of the library knows of the profiler. --- */
-
-void sti_memprof_start(void)
-{
-    static const struct sti_sampling_hooks hooks = {
-        .join = sti_memprof_join,
-        .draw = sti_memprof_draw,
-        .draw_again = sti_memprof_draw_again,
-        .meter_outside = sti_memprof_meter_outside,
-        .made = sti_memprof_made_sampled,
-        .free = sti_memprof_free,
-        .end_logged = end_logged,
-        .end_rolled_back = end_single,
-        .end_thread = end_thread,
-        .begin_scope = sti_rate_begin_scope,
-        .end_scope = sti_rate_end_scope,
-    };
-    sti_sampling_hooks = &hooks;
 }

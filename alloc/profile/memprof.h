@@ -72,8 +72,10 @@ void sti_memprof_drop_logged(struct sti_sampling *sampling, const struct sti_rat
 bool sti_memprof_show(const struct sti_scope *scope, double *interval,
                       void (*show)(uintptr_t block, const void *metadata, void *arg), void *arg);
 
-/* At start. */
-void sti_memprof_start(void);
+/* Hooks of sampling (hooks.h). */
+void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *list, bool committed);
+void sti_memprof_end_single(const void *block);
+void sti_memprof_end_thread(struct sti_sampling *sampling);
 
 /* In the child of a fork(2). */
 void sti_memprof_in_child(void);

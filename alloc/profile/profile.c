@@ -21,11 +21,9 @@
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/output.h"
 #include "memprof.h"
 #include "profile.h"
-#include "sample.h"
 #include "write.h"
 
 /* --- The profile: started, stopped, read, written (stint/profile.h). Any thread. --- */

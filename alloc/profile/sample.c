@@ -11,8 +11,6 @@
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/rollback/free.h"
-#include "alloc/scope/scope.h"
 #include "followed.h"
 #include "memprof.h"
 #include "sample.h"

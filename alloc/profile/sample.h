@@ -9,8 +9,6 @@
 #include <stdint.h>
 #include <stint/memprof.h>
 
-#include "alloc/base/sampling.h"
-
 /* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs; the other is
  * called by mimalloc, once in a thousand allocations that leave its fast path. */
 void sti_memprof_count_thread(void);

@@ -18,11 +18,10 @@
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/profile/followed.h"
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/libc_heap.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
 
@@ -38,7 +37,7 @@ struct beginning {
 };
 
 /* Reads what the task may just be writing, on this thread, and what it never wrote. */
-STI_CALLER_UNINSTRUMENTED static void read_words(struct beginning *beginning, const uintptr_t *block)
+STI_UNINSTRUMENTED static void read_words(struct beginning *beginning, const uintptr_t *block)
 {
     for (size_t i = 0; i < beginning->size / sizeof *block; i++)
         beginning->words[i] = block[i];

@@ -18,20 +18,16 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
-#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/utf8.h"
-#include "alloc/charge/account.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/profile/memprof.h"
 #include "alloc/profile/write.h"
 #include "alloc/rollback/roots.h"
 #include "alloc/scope/run.h"
 #include "alloc/scope/scope.h"
 #include "heap.h"
-#include "where.h"
 
 /* --- Making one. Thread of the scope. */
 
@@ -227,20 +223,20 @@ static void merge_group(struct stint_report *report, const struct sti_scope *sco
     sti_report_free(other);
 }
 
-static void note_begin(struct sti_scope *scope)
+void sti_report_note_begin(struct sti_scope *scope)
 {
     if (!scope->is_subtask)
         sti_report_of(scope, false);
 }
 
-static void note_begin_of_end(struct sti_scope *scope)
+void sti_report_note_begin_of_end(struct sti_scope *scope)
 {
     struct stint_report *report = scope->tripped != STINT_REASON_OUTER ? sti_report_of(scope, false) : NULL;
     scope->thread->reporting = report;
     if (report != NULL && sti_reporting_level(scope) == STINT_REPORT_HEAP && !report->heap.is_taken)
         sti_report_take_heap(report, scope);
     if (scope->thread->sampling.rates != NULL)
-        sti_sampling_hooks->end_scope(scope);
+        sti_hooks.sampling.end_scope(scope);
 }
 
 void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome)
@@ -269,7 +265,7 @@ static void describe(struct stint_report *report, const struct sti_scope *scope,
     merge_group(report, scope);
 }
 
-static void note_end(struct sti_scope *scope, const stint_outcome *outcome)
+void sti_report_note_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     struct stint_report *report = scope->thread->reporting;
     scope->thread->reporting = NULL;
@@ -279,7 +275,7 @@ static void note_end(struct sti_scope *scope, const stint_outcome *outcome)
     *scope->request->report = report;
 }
 
-static void note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
+void sti_report_note_kept(struct stint_report *report, const struct sti_root *root, size_t size)
 {
     if (report->root_count == STI_REPORT_ROOTS)
         return;
@@ -289,22 +285,6 @@ static void note_kept(struct stint_report *report, const struct sti_root *root, 
     kept->size = size;
     copy_name(kept->where, sizeof kept->where, root->where);
     copy_name(kept->module, sizeof kept->module, root->module);
-}
-
-void sti_report_start(void)
-{
-    static const struct sti_reporting_hooks hooks = {
-        .begin = note_begin,
-        .tripped = sti_report_note_trip,
-        .deferred = sti_report_note_deferral,
-        .delivered = sti_report_note_delivery,
-        .measured = sti_report_note_measurement,
-        .kept = note_kept,
-        .begin_end = note_begin_of_end,
-        .end = note_end,
-        .drop = sti_report_free,
-    };
-    sti_reporting_hooks = &hooks;
 }
 
 /* --- The public functions. Any thread. --- */

@@ -198,8 +198,11 @@ int sti_report_adopt(const void *bytes, size_t size, struct stint_report **repor
 /* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
 
-/* At start. */
-void sti_report_start(void);
+/* Hooks of reporting (hooks.h); where.h has the others. */
+void sti_report_note_begin(struct sti_scope *scope);
+void sti_report_note_begin_of_end(struct sti_scope *scope);
+void sti_report_note_end(struct sti_scope *scope, const stint_outcome *outcome);
+void sti_report_note_kept(struct stint_report *report, const struct sti_root *root, size_t size);
 
 /* --- The writing, in the module that writes profiles. Into memory. 0; ENOMEM. One thread at a time. --- */
 

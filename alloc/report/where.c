@@ -11,10 +11,9 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
-#include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/stack.h"
-#include "alloc/rollback/heap.h"
+#include "alloc/rollback/held.h"
 #include "heap.h"
 #include "where.h"
 

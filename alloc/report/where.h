@@ -5,8 +5,6 @@
 #ifndef STI_ALLOC_REPORT_WHERE_H
 #define STI_ALLOC_REPORT_WHERE_H
 
-#include "report.h"
-
 struct sti_scope;
 struct sti_registers;
 struct sti_thread;

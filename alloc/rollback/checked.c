@@ -13,7 +13,6 @@
 
 #include "alloc/base/callstack.h"
 #include "alloc/base/module.h"
-#include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"

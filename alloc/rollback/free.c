@@ -79,7 +79,7 @@ static void free_watched(void *block)
     if (sti_wipe_is_due())
         sti_wipe_block(block);
     if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed))
-        sti_sampling_hooks->free(block);
+        sti_hooks.sampling.free(block);
     else
         sti_backend_free(block);
 }
@@ -96,7 +96,7 @@ void sti_free_watched(void *block)
 void sti_free_rolled_back(void *block)
 {
     if (sti_sampling_may_follow(block))
-        sti_sampling_hooks->end_rolled_back(block);
+        sti_hooks.sampling.end_rolled_back(block);
     if (sti_checked_is_on) {
         sti_checked_roll_back(block);
         free_watched(block);

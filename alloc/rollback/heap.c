@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks: made, committed and rolled back; see heap.h for the callers. Those that are retired while they have
- * live blocks are retired.c's. */
+ * Heaps of tasks: made, committed and ended; see heap.h for the callers. Those that are retired while they have live
+ * blocks are retired.c's. */
 #include "heap.h"
 #include "retired.h"
 
@@ -17,13 +17,7 @@
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
-#include "alloc/interrupt/hold.h"
-#include "checked.h"
 #include "free.h"
-#include "kept.h"
-#include "mapping.h"
-#include "nursery.h"
-#include "roots.h"
 
 /* --- Task heaps.
  *
@@ -162,40 +156,6 @@ size_t sti_heap_bytes(const struct sti_heap *heap)
     return held;
 }
 
-size_t sti_heap_list_held(const struct sti_heap *list)
-{
-    size_t held = 0;
-    for (; list != NULL; list = list->next) {
-        sti_backend_theap_collect(list->theap, false);
-        held += sti_heap_bytes(list);
-    }
-    return held;
-}
-
-/* Nobody else can have its pages. */
-static size_t held_with_pages(const struct sti_heap *heap)
-{
-    struct sti_backend_size size = sti_backend_theap_size(heap->theap);
-    return size.pages > size.held ? size.pages : size.held;
-}
-
-static __attribute__((noinline)) size_t held_in_heaps(const struct sti_scope *scope)
-{
-    size_t held = scope->young.held + sti_mapped_held(scope->mapped);
-    if (__builtin_expect(scope->libc_heaps != NULL, 0))
-        held += sti_libc_heap_held(scope);
-    for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
-        held += heap != scope->heap ? held_with_pages(heap) : sti_backend_theap_size(heap->theap).held;
-    return held;
-}
-
-size_t sti_heap_held(const struct sti_scope *scope)
-{
-    bool is_simple =
-        ((uintptr_t)scope->libc_heaps | (uintptr_t)scope->heaps | (uintptr_t)scope->mapped) == (uintptr_t)NULL;
-    return is_simple ? scope->young.held : held_in_heaps(scope);
-}
-
 static void keep_warm(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (thread->warm != NULL) {
@@ -221,61 +181,6 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
     return list;
 }
 
-static size_t length(const struct sti_heap *list)
-{
-    size_t count = 0;
-    for (; list != NULL; list = list->next)
-        count++;
-    return count;
-}
-
-/* The scope's own heap stays: more comes. */
-static void sweep(struct sti_thread *thread, struct sti_scope *scope)
-{
-    struct sti_heap *own = NULL;
-    for (struct sti_heap **link = &scope->heaps; *link != NULL; link = &(*link)->next) {
-        if (*link == scope->heap) {
-            own = *link;
-            *link = own->next;
-            break;
-        }
-    }
-    scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
-    size_t count = length(scope->heaps);
-    scope->sweep_at = count < STI_SCOPE_FIRST_SWEEP / 2 ? STI_SCOPE_FIRST_SWEEP : 2 * count;
-    scope->heap_count = count;
-    if (own != NULL) {
-        own->next = scope->heaps;
-        scope->heaps = own;
-    }
-}
-
-void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope)
-{
-    for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
-        sti_backend_theap_collect(heap->theap, false);
-    sti_libc_heap_collect(scope);
-    sweep(thread, scope);
-    sti_nursery_measure(thread, scope);
-}
-
-size_t sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer)
-{
-    size_t held = 0;
-    struct sti_heap *heap = sti_heap_drop_empty(thread, inner->heaps);
-    while (heap != NULL) {
-        struct sti_heap *next = heap->next;
-        heap->next = outer->heaps;
-        outer->heaps = heap;
-        outer->heap_count++;
-        held += held_with_pages(heap);
-        heap = next;
-    }
-    if (outer->heap_count >= outer->sweep_at)
-        sweep(thread, outer);
-    return held;
-}
-
 static bool wipe_block(void *block, uintptr_t page, void *unused)
 {
     (void)page;
@@ -284,7 +189,7 @@ static bool wipe_block(void *block, uintptr_t page, void *unused)
     return true;
 }
 
-static void wipe(struct sti_heap *heap)
+void sti_heap_wipe(struct sti_heap *heap)
 {
     if (heap->wiped)
         sti_backend_theap_blocks(sti_backend_heap_theap(heap->backend), wipe_block, NULL);
@@ -334,7 +239,7 @@ static __attribute__((noinline)) void free_blocks(const struct sti_heap *heap)
 
 static void end(struct sti_heap *heap)
 {
-    wipe(heap);
+    sti_heap_wipe(heap);
     if (!heap->lasts && !sti_heap_has_given_up(heap)) {
         sti_backend_heap_destroy(heap->backend);
         sti_process_free(heap);
@@ -368,66 +273,11 @@ void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list)
     }
 }
 
-static void name_after(struct sti_heap *list, const char *task)
-{
-    for (; list != NULL; list = list->next)
-        strncpy(list->task, task != NULL ? task : "", sizeof list->task - 1);
-}
-
-static void give_up(struct sti_thread *thread, struct sti_heap *heap)
-{
-    if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
-        if (sti_checked_is_on)
-            sti_checked_roll_back_heap(heap->theap);
-        wipe(heap);
-        if (sti_quarantine_put(thread, heap))
-            return;
-    }
-    sti_heap_end(heap);
-}
-
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task)
-{
-    list = sti_heap_drop_empty(thread, list);
-    if (list == NULL)
-        return 0;
-    if (__builtin_expect(sti_debug_is_on, 0))
-        name_after(list, task);
-    size_t kept = 0;
-    if (sti_roots_scan_due())
-        kept = sti_kept_look(thread, &list, task);
-    sti_sampling_end_heaps(thread, list, false);
-    while (list != NULL) {
-        struct sti_heap *next = list->next;
-        give_up(thread, list);
-        list = next;
-    }
-    return kept;
-}
-
-static void give_warm_back(struct sti_thread *thread)
+void sti_heap_give_warm_back(struct sti_thread *thread)
 {
     if (thread->warm != NULL)
         sti_heap_end(thread->warm);
     thread->warm = NULL;
-}
-
-void sti_heap_give_back(struct sti_thread *thread)
-{
-    sti_nursery_give_back(thread);
-    if (thread->libc != NULL && sti_heap_is_empty(thread->libc))
-        sti_libc_heap_retire(thread);
-    sti_retired_give_back(thread);
-    give_warm_back(thread);
-}
-
-void sti_heap_end_thread(struct sti_thread *thread)
-{
-    sti_quarantine_end_thread(thread);
-    sti_nursery_end_thread(thread);
-    sti_libc_heap_retire(thread);
-    give_warm_back(thread);
-    sti_retired_end_thread(thread);
 }
 
 void sti_heap_start(void)

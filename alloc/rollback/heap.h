@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Heaps of tasks: made, committed, rolled back, and retired while they have live blocks. Each function says its
- * thread. */
+ * Heaps of tasks: made, handed on, committed and ended. Each function says its thread. */
 #ifndef STI_ALLOC_ROLLBACK_HEAP_H
 #define STI_ALLOC_ROLLBACK_HEAP_H
 
@@ -12,12 +11,12 @@
 #include "alloc/base/backend.h"
 #include "heap_map.h"
 
-/* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured, and ended by commit or rollback. All
- * on the thread that runs the scope.
+/* --- Task heaps: taken when a scope outgrows the nursery (nursery.h), measured (held.h), and ended by commit or
+ * rollback (rollback.h). All on the thread that runs the scope.
  *
  * A mimalloc heap costs 1 to 3 µs, 10 with its first block, and as much again when it is destroyed. So a heap whose
  * task has left nothing is kept warm for the thread's next one; and one with live blocks of a task that ended Ok is
- * retired until others have freed those (below). */
+ * retired until others have freed those (retired.h). */
 
 struct sti_scope;
 struct sti_thread;
@@ -35,7 +34,7 @@ struct sti_heap {
     bool pinned;                   /* whatever roots point to, all of it is kept: roots.h */
     bool is_of_libc;               /* handles: undo.h */
     bool is_mapped;                /* mappings: mapping.h */
-    size_t held_before;            /* by blocks in it when it was taken; for libc's alone: kept.h */
+    size_t held_before;            /* by blocks in it when it was taken; for libc's alone: libc_heap.h */
     size_t reach;                  /* a pointer further into one is none, and nothing in it could point anywhere; 0: it
                                       is like any other */
     uint64_t given_up_before;      /* pages that mimalloc had given up when it was taken */
@@ -54,11 +53,6 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread);
 /* The heap that the scope's next block comes from; NULL: it is young, or has not allocated. */
 struct sti_heap *sti_heap_own(const struct sti_scope *scope);
 
-/* Bytes that a scope's heaps and its blocks in the nursery hold. Its own heap's live blocks; of heaps that inner scopes
- * have left to it the pages, as nobody else can have those; of young blocks what was allocated, be it freed. Never too
- * few. */
-size_t sti_heap_held(const struct sti_scope *scope);
-
 /* What the last scan of roots found in it. */
 static inline size_t sti_heap_kept(const struct sti_heap *heap)
 {
@@ -75,21 +69,8 @@ struct sti_backend_size sti_heap_size(const struct sti_heap *heap);
  * False: some are left, or that is not known. */
 bool sti_heap_renew(struct sti_heap *heap);
 
-/* Bytes in live blocks of a list of heaps that no scope has now, once what others have freed has been taken in. */
-size_t sti_heap_list_held(const struct sti_heap *list);
-
-/* Before a limit is called passed: take in what other threads have freed, let go of heaps that have become empty, and
- * find out which young blocks live. */
-void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope);
-
-/* End a list of heaps. Commit leaves live blocks to the process. Rollback destroys them, but for what a root leads to,
- * which becomes the process's (kept.h). Rollback returns the bytes in blocks that it had to keep. */
+/* Leave the live blocks of a list of heaps to the process. */
 void sti_heap_commit(struct sti_thread *thread, struct sti_heap *list);
-size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const char *task);
-
-/* An inner scope's heaps become the outer one's, and count there with all their pages: returns these bytes. Looks for
- * empty ones whenever there are twice as many as the last time. */
-size_t sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, struct sti_scope *outer);
 
 /* It has no live block, and mimalloc has given up no page of it since it was taken: so nobody is about to free one. The
  * heap's thread. */
@@ -114,11 +95,11 @@ struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap 
  * thread. */
 void sti_heap_end(struct sti_heap *heap);
 
-/* Give up what the thread keeps for its next tasks, as far as no open scope needs it. 20 µs and more. */
-void sti_heap_give_back(struct sti_thread *thread);
+/* What was written into its live blocks is zeroed, if it is to be. */
+void sti_heap_wipe(struct sti_heap *heap);
 
-/* The thread ends: give up all its heaps. mimalloc is still there. */
-void sti_heap_end_thread(struct sti_thread *thread);
+/* Give up the thread's warm heap. */
+void sti_heap_give_warm_back(struct sti_thread *thread);
 
 /* At start. */
 void sti_heap_start(void);

@@ -12,8 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/base/backend.h"
-
 struct sti_heap_map {
     struct sti_heap_area *areas; /* sorted; NULL: there is no map */
     size_t count;

@@ -23,7 +23,7 @@
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/signals.h"
-#include "kept.h"
+#include "quarantine.h"
 #include "undo.h"
 
 /* --- The start of threads. A thread of the program meets mimalloc before its function is called and not at its first

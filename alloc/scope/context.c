@@ -26,9 +26,8 @@
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/heap.h"
+#include "alloc/rollback/held.h"
 #include "alloc/rollback/nursery.h"
-#include "scope.h"
 
 /* --- Contexts. Any thread. A scope's is in its request's options, so a task without one pays nothing for it. */
 

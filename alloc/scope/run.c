@@ -15,14 +15,13 @@
 #include <stint/token.h>
 
 #include "alloc/base/machine.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
-#include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/base/tracing.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
@@ -159,7 +158,7 @@ static inline void trace_end(const struct sti_scope *scope, uint64_t end, const 
 static __attribute__((noinline)) bool begin(const struct sti_scope *scope)
 {
     if (scope->request->options->sample_rate > 0 || scope->thread->sampling.rates != NULL)
-        sti_sampling_hooks->begin_scope(scope);
+        sti_hooks.sampling.begin_scope(scope);
     trace_begin(scope);
     if (sti_debug_is_on)
         sti_debug_name_thread(scope);
@@ -183,7 +182,7 @@ void sti_scope_end_debugged(struct sti_scope *scope)
 static __attribute__((noinline)) void end(struct sti_scope *scope, uint64_t ns, const stint_outcome *outcome)
 {
     if (scope->thread->sampling.rates != NULL && !sti_reporting_will_begin_end(scope, outcome->reason))
-        sti_sampling_hooks->end_scope(scope);
+        sti_hooks.sampling.end_scope(scope);
     if (sti_debug_is_on)
         sti_scope_end_debugged(scope);
     trace_end(scope, ns, outcome);

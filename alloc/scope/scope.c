@@ -8,17 +8,17 @@
 #include <string.h>
 
 #include "alloc/base/instrumentation.h"
-#include "alloc/base/module.h"
+#include "alloc/base/link.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/tracing.h"
 #include "alloc/charge/account.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/charge/global.h"
 #include "alloc/charge/meter.h"
 #include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/cxx.h"
+#include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
@@ -30,9 +30,11 @@
 #include "alloc/interrupt/watch.h"
 #include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/held.h"
+#include "alloc/rollback/libc_heap.h"
 #include "alloc/rollback/mapping.h"
 #include "alloc/rollback/nursery.h"
+#include "alloc/rollback/rollback.h"
 #include "alloc/rollback/undo.h"
 #include "context.h"
 #include "run.h"
@@ -60,7 +62,7 @@ int sti_scope_begin_preemption(struct sti_scope *scope)
     if (error != 0)
         return error;
     if (sti_reporting_is_on(scope))
-        sti_reporting_hooks->begin(scope);
+        sti_hooks.reporting.begin(scope);
     error = sti_hook_watch_scope(scope);
     if (error != 0)
         sti_preempt_close(scope->signal_was_blocked);
@@ -412,7 +414,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     sti_scope_return(thread, scope);
 }
 
-static void abandon_scope(struct sti_scope *scope)
+void sti_scope_abandon(struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->thread;
     const struct sti_scope_request *request = scope->request;
@@ -433,11 +435,6 @@ static void abandon_scope(struct sti_scope *scope)
     stint_context_release(context);
     if (thread->scope == NULL && sti_share_has_mail(thread))
         sti_share_collect(thread);
-}
-
-void sti_scope_start(void)
-{
-    sti_frames_abandon_scope = abandon_scope;
 }
 
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome)

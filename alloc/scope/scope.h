@@ -10,7 +10,7 @@
 #include <stint/task.h>
 #include <string.h>
 
-#include "alloc/base/module.h"
+#include "alloc/base/link.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/sized.h"
 #include "context.h"
@@ -85,7 +85,7 @@ void sti_scope_commit_state(struct sti_thread *thread, struct sti_scope *scope);
 /* And what it was made of has: the scope below is the thread's again. */
 void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope);
 
-/* At start. */
-void sti_scope_start(void);
+/* Roll the thread's innermost scope back, whose frames are about to be left. Nobody hears of its outcome. */
+void sti_scope_abandon(struct sti_scope *scope);
 
 #endif

@@ -22,19 +22,18 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/reporting.h"
-#include "alloc/base/sampling.h"
-#include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/global.h"
 #include "alloc/charge/shared_budget.h"
-#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/free.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/held.h"
 #include "alloc/rollback/mapping.h"
+#include "alloc/rollback/quarantine.h"
 #include "alloc/rollback/retired.h"
+#include "alloc/rollback/rollback.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)
 {
@@ -142,6 +141,7 @@ static void await_shares(struct sti_thread *thread)
 /* --- The end of a thread that has a record (thread.h): what it leaves is ended, then the record is handed on. Its
  * thread. --- */
 
+static bool has_key; /* from the start on, */
 static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
@@ -158,17 +158,19 @@ static void end_thread(void *record)
     if (!sti_thread_begin_end(thread))
         return;
     await_shares(thread);
+    sti_quarantine_end_thread(thread);
     sti_heap_end_thread(thread);
-    sti_sampling_hooks->end_thread(&thread->sampling);
+    sti_hooks.sampling.end_thread(&thread->sampling);
     sti_stack_end();
     sti_backend_thread_done(); /* again: its own destructor may not be, for what has been done since */
     sti_retired_hand_over(thread);
     sti_thread_hand_on(thread);
 }
 
-static void have_it_ended(struct sti_thread *thread)
+void sti_share_thread_taken(struct sti_thread *thread)
 {
-    sti_specific_set_plain(record_key, thread != NULL ? (void *)thread : &unrecorded);
+    if (has_key)
+        sti_specific_set_plain(record_key, thread != NULL ? (void *)thread : &unrecorded);
 }
 
 /* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last
@@ -191,6 +193,5 @@ static bool create_late_key(void)
 
 void sti_share_start(void)
 {
-    if (create_late_key())
-        sti_thread_when_taken(have_it_ended);
+    has_key = create_late_key();
 }

@@ -32,6 +32,9 @@ static inline bool sti_share_has_mail(struct sti_thread *thread)
 /* The task's own scope, or a share, lets go of the group: the last one frees it. Any thread. */
 void sti_group_release(struct sti_group *group);
 
+/* A thread has taken this record, or has none (NULL): its end is to be told. */
+void sti_share_thread_taken(struct sti_thread *thread);
+
 /* At start. */
 void sti_share_start(void);
 

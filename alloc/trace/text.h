@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "alloc/base/tracing.h"
 #include "alloc/base/utf8.h"
 #include "write.h"
 

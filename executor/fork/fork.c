@@ -13,15 +13,16 @@
 #include "alloc/base/process.h"
 #include "alloc/base/tracing.h"
 #include "alloc/charge/shared_budget.h"
+#include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hook.h"
-#include "alloc/interrupt/left_frames.h"
-#include "alloc/scope/scope.h"
+#include "alloc/interrupt/way.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
-#include "executor/pool/pool_state.h"
-#include "executor/pool/visit.h"
+#include "executor/base/state.h"
+#include "executor/base/visits.h"
 #include "executor/worker/deadlock.h"
-#include "executor/worker/run.h"
+#include "executor/worker/park.h"
+#include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 
 /* How often a join looks for something to help with before it sleeps: some 10 microseconds in all. */
@@ -54,7 +55,7 @@ void sti_fork_share_all(struct sti_worker *worker)
 
 /* --- Forking ------------------------------------------------------------------------------------------------------ */
 
-/* Of all forks that only this thread can run (left_frames.h): the address is that of no other thread's variable. */
+/* Of all forks that only this thread can run (forks.h): the address is that of no other thread's variable. */
 static size_t place_of_own(void)
 {
     return STINT_FORK_IN_JOIN_ + (uintptr_t)&stint_thread_forks_;

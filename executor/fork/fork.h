@@ -7,6 +7,8 @@
 
 #include <stint/task.h>
 
+#include "executor/base/state.h"
+
 struct sti_group;
 struct sti_offer;
 struct sti_worker;
@@ -18,12 +20,6 @@ void sti_fork_end_thread(void);
 
 /* From now on its forks run in their joins. */
 void sti_fork_leave_worker(void);
-
-/* A subtask in the hands of its thief. */
-struct sti_stolen {
-    struct sti_offer *offer;  /* NULL: none */
-    struct sti_worker *owner; /* that waits for it */
-};
 
 /* A public fork of another worker, of this group unless it is NULL. Workers that have none are asked for some. */
 struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_group *group);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "alloc/base/process.h"
+#include "executor/base/split.h"
 #include "executor/worker/worker.h"
-#include "split.h"
 
 /* --- Loops over ranges, halved when somebody asks; see stint/parallel.h. Any thread.
  *

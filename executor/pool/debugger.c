@@ -11,12 +11,12 @@
 #include "alloc/charge/account.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/token.h"
+#include "executor/base/state.h"
 #include "executor/queue/fair_entry.h"
 #include "executor/task/compound.h"
 #include "executor/task/delays.h"
 #include "executor/worker/deadlock.h"
 #include "executor/worker/worker.h"
-#include "pool_state.h"
 #include "pools.h"
 
 extern const struct sti_debugger {

@@ -11,57 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/interrupt/watch.h"
-#include "executor/base/event.h"
-
-/* --- Timers: a hierarchical wheel (Varghese and Lauck 1987). To put one in and to take it out again costs a few dozen
- * instructions, however many there are; both happen to every task that waits with a deadline, and hardly one expires.
- * The caller locks.
- *
- * Time is counted in ticks of about a millisecond. Of a tick's number each 6 bits are a digit, and each digit is a
- * level with 64 slots. A timer lies on the level of the highest digit in which its tick differs from the present one,
- * in the slot of its own digit there; so what is on a level comes before all that is on the levels above. When the
- * present reaches a slot, its timers go to lower levels, or have expired. */
-
-#define STI_TIMER_LEVELS 8
-#define STI_TIMER_SLOTS 64
-#define STI_TIMERS_NONE UINT64_MAX
-
-struct sti_timer {
-    struct sti_timer *next;
-    struct sti_timer **link; /* NULL: it is not in */
-    uint64_t tick;           /* at whose beginning its deadline has passed */
-    unsigned char level, slot;
-    unsigned char kind; /* for its owner */
-};
-
-struct sti_timers {
-    uint64_t tick;                   /* the present */
-    size_t count;                    /* of those that are in, and of those that have expired */
-    uint64_t used[STI_TIMER_LEVELS]; /* slots with something in, a bit each */
-    struct sti_timer *slots[STI_TIMER_LEVELS][STI_TIMER_SLOTS];
-    struct sti_timer *expired; /* and not been taken yet, the earliest first */
-    struct sti_timer **expired_end;
-};
-
-/* All times by sti_clock_now. */
-void sti_timers_init(struct sti_timers *timers, uint64_t now);
-
-/* A timer that is not in. Returns when somebody has to look, if that is earlier than without it; otherwise
- * STI_TIMERS_NONE. */
-uint64_t sti_timers_add(struct sti_timers *timers, struct sti_timer *timer, uint64_t deadline);
-
-/* Also one that has expired and has not been taken. Nothing if it is not in. */
-void sti_timers_remove(struct sti_timers *timers, struct sti_timer *timer);
-
-/* Let time go on to now: those whose deadline has passed, up to a tick ago, expire. */
-void sti_timers_expire(struct sti_timers *timers, uint64_t now);
-
-/* Take the first that has expired. NULL: there is none. */
-struct sti_timer *sti_timers_take(struct sti_timers *timers);
-
-/* When to look next for more; STI_TIMERS_NONE. */
-uint64_t sti_timers_next(const struct sti_timers *timers);
+#include "executor/base/state.h"
 
 struct sti_line_turn;
 
@@ -82,25 +32,6 @@ struct sti_line_turn;
  * and hands what follows, which may be the application's code, to a thread of the pool. That is started at the first
  * need, sleeps in between and ends with the pool. One pool's slow callbacks delay nobody's deadline; they delay those
  * of the same pool that come after them. Any thread. */
-
-enum sti_timer_kind {
-    STI_TIMER_EXPIRY,  /* of a task that is QUEUED: its deadline, at which it resolves */
-    STI_TIMER_START,   /* of one that is DELAYED: its time, at which it starts (delays.h) */
-    STI_TIMER_OVERDUE, /* of one that runs: its deadline has long passed (overdue.h) */
-};
-
-struct sti_monitor {
-    struct sti_watch watch;
-    atomic_bool watched; /* the watch has been told of this, or is about to be */
-    _Alignas(64) pthread_mutex_t lock;
-    struct sti_timers timers;
-    struct sti_line_turn *line; /* what follows; this and the rest under the lock, too */
-    struct sti_line_turn *line_end;
-    sti_event handed; /* signalled when there is more of it, or the end */
-    pthread_t thread; /* that runs it */
-    bool has_thread;
-    bool ending;
-};
 
 /* All zeros before. */
 void sti_monitor_init(struct sti_monitor *monitor);

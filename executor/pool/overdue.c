@@ -6,16 +6,17 @@
 
 #include <stddef.h>
 #include <stint/account.h>
+#include <stint/statistics.h>
 #include <stint/visit.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/interrupt/boundary.h"
+#include "executor/base/state.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
 #include "monitor.h"
-#include "pool_state.h"
 #include "visit.h"
 
 /* --- Overdue tasks. --- */

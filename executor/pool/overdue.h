@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <stint/visit.h>
 
-#include "executor/task/task.h"
-#include "monitor.h"
+#include "executor/base/state.h"
 
 /* --- Overdue tasks: those that still run when their deadline has passed for longer than the pool's overdue_ns. Nothing
  * ends them, so at least the pool goes on: a substitute takes the worker's place (substitute.h), and the application is
@@ -23,16 +22,6 @@
  * step ends everybody's use of it. Pools without overdue_ns pay for a look at it. */
 
 struct sti_worker;
-
-struct sti_overdue_entry {
-    struct sti_timer timer; /* first, so that a timer is its entry */
-    struct sti_worker *worker;
-    sti_task *task;
-    uint64_t started;
-    uint64_t deadline;
-    bool given_up; /* its worker's place */
-    bool replaced; /* and somebody has it */
-};
 
 /* When a task has to end that has started then (0: it has not); UINT64_MAX: never. */
 uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The life of a pool: made with its threads, each on its processors, and freed. Any thread. */
-#include "pool_state.h"
+#include "pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/module.h"
+#include "alloc/base/link.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
@@ -21,8 +21,14 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/scope/context.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/queue/queue_slots.h"
+#include "executor/task/delays.h"
+#include "executor/task/farewells.h"
 #include "executor/worker/deadlock.h"
+#include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
+#include "monitor.h"
 #include "pools.h"
 #include "shutdown.h"
 

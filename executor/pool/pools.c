@@ -16,12 +16,13 @@
 #include "alloc/base/sized.h"
 #include "alloc/base/utf8.h"
 #include "alloc/charge/account.h"
-#include "alloc/charge/global.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/queue/queue_slots.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
-#include "pool_state.h"
 
 /* --- The list of the process's pools. --- */
 
@@ -100,7 +101,7 @@ static void offer_to_all(const stint_account *account)
 
 /* In the pool whose worker gave the slot back, that worker is about to look for a task. In another one it would be too
  * late: so there the slot is taken on the spot. */
-static void on_free_slot(stint_account *account)
+void sti_pools_offer_slot(stint_account *account)
 {
     const struct sti_worker *worker = sti_worker_current();
     stint_pool *own = worker != NULL ? worker->pool : NULL;
@@ -136,7 +137,7 @@ void sti_pools_fill(void)
 }
 
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
-static void wake_idle(void)
+void sti_pools_wake_idle(void)
 {
     if (sti_plain_mutex_trylock(&lock) != 0)
         return;
@@ -145,14 +146,6 @@ static void wake_idle(void)
             sti_idle_ask(&pool->workers[i]);
     }
     sti_plain_mutex_unlock(&lock);
-}
-
-void sti_pools_start(void)
-{
-    static const struct sti_account_listener listener = { .has_slot = on_free_slot,
-                                                          .has_waiting_slot = sti_pools_fill };
-    sti_account_listen(&listener);
-    sti_give_back_listen(wake_idle);
 }
 
 /* --- Reading what pools and workers have counted. Any thread; nothing is locked. --- */

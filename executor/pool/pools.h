@@ -12,14 +12,10 @@
 #include <stint/statistics.h>
 
 #include "alloc/base/tally.h"
-#include "alloc/charge/account.h"
+#include "executor/base/state.h"
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
  * account that is free again, and memory that idle workers are to give back. Any thread. */
-
-/* What a pool is called where its numbers are written: its name, and where another on the list has that, "#" and a
- * number. */
-#define STI_POOL_LABEL_SIZE (STI_LABEL_SIZE + sizeof "#4294967295")
 
 /* The first on the list; under its lock, and for debuggers. */
 extern stint_pool *sti_pools_all __attribute__((visibility("hidden")));
@@ -49,7 +45,8 @@ struct sti_pool_numbers {
 /* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */
 bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
-/* At start. */
-void sti_pools_start(void);
+/* Hooks of the ground floor (hooks.h): an account has a free slot; and have idle threads give back. Any thread. */
+void sti_pools_offer_slot(stint_account *account);
+void sti_pools_wake_idle(void);
 
 #endif

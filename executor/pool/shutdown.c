@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ending a pool, and waiting for the last callbacks of its tasks; see shutdown.h. Any thread. */
+ * Ending a pool; see shutdown.h. Any thread. */
 #include "shutdown.h"
 
 #include <errno.h>
@@ -8,14 +8,19 @@
 #include <sched.h>
 #include <stddef.h>
 
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/queue/queue_slots.h"
 #include "executor/task/continuation.h"
+#include "executor/task/delays.h"
+#include "executor/task/farewells.h"
+#include "executor/task/task.h"
+#include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
-#include "pool_state.h"
+#include "pool.h"
 
 /* --- Ending a pool: stint_pool_shutdown, and its parts for stint_pool_create and stint_pool_destroy. Any thread; which
  * calls may meet is said in stint/pool.h. */
@@ -185,135 +190,4 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
     if (error == 0)
         join_once(pool);
     return error;
-}
-
-/* --- Waiting for the callbacks of tasks that ended unstarted. --- */
-
-void sti_farewells_init(struct sti_farewells *farewells)
-{
-    pthread_mutex_init(&farewells->lock, NULL);
-    farewells->end = &farewells->first;
-}
-
-void sti_farewells_end(struct sti_farewells *farewells)
-{
-    pthread_mutex_destroy(&farewells->lock);
-}
-
-/* Under the lock. */
-static void append(struct sti_farewells *farewells, sti_task *task)
-{
-    task->next_noted = NULL;
-    *farewells->end = task;
-    farewells->end = &task->next_noted;
-}
-
-static sti_task *take_first(struct sti_farewells *farewells)
-{
-    sti_task *task = farewells->first;
-    farewells->first = task->next_noted;
-    if (farewells->first == NULL)
-        farewells->end = &farewells->first;
-    return task;
-}
-
-/* Of the first two, what is over; the other goes to the end. */
-static sti_task *take_settled(struct sti_farewells *farewells)
-{
-    sti_task *taken = NULL;
-    for (int i = 0; i < 2 && farewells->first != NULL; i++) {
-        sti_task *task = take_first(farewells);
-        if (sti_continuation_is_settled(task)) {
-            task->next_noted = taken;
-            taken = task;
-        } else {
-            append(farewells, task);
-        }
-    }
-    return taken;
-}
-
-static void release_all(sti_task *task)
-{
-    while (task != NULL) {
-        sti_task *next = task->next_noted;
-        sti_task_release(task);
-        task = next;
-    }
-}
-
-/* The reference is the note's. */
-static void note(stint_pool *pool, sti_task *task)
-{
-    struct sti_farewells *farewells = &pool->farewells;
-    sti_plain_mutex_lock(&farewells->lock);
-    sti_task *settled = take_settled(farewells);
-    append(farewells, task);
-    sti_plain_mutex_unlock(&farewells->lock);
-    release_all(settled);
-}
-
-void sti_farewell_note(stint_pool *pool, sti_task *task)
-{
-    sti_task_retain(task);
-    note(pool, task);
-}
-
-void sti_farewell_drop(stint_pool *pool, sti_task *task)
-{
-    if (sti_task_count_unstarted(task, pool->outcomes) && !sti_continuation_is_settled(task))
-        note(pool, task);
-    else
-        sti_task_release(task);
-}
-
-/* --- The end ------------------------------------------------------------------------------------------------------ */
-
-/* On the waiter's stack. */
-struct farewell {
-    struct sti_continuation continuation;
-    pthread_mutex_t lock;
-    pthread_cond_t told;
-    bool done;
-};
-
-/* By the thread that has told the others. */
-static void be_told(struct sti_continuation *continuation)
-{
-    struct farewell *farewell = (struct farewell *)continuation;
-    sti_plain_mutex_lock(&farewell->lock);
-    farewell->done = true;
-    pthread_cond_signal(&farewell->told);
-    sti_plain_mutex_unlock(&farewell->lock);
-}
-
-static void await(sti_task *task)
-{
-    struct farewell farewell = {
-        .continuation = { .task = task, .run = be_told },
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-        .told = PTHREAD_COND_INITIALIZER,
-    };
-    sti_continuation_add(&farewell.continuation);
-    sti_plain_mutex_lock(&farewell.lock);
-    while (!farewell.done)
-        pthread_cond_wait(&farewell.told, &farewell.lock);
-    sti_plain_mutex_unlock(&farewell.lock);
-    pthread_mutex_destroy(&farewell.lock);
-    pthread_cond_destroy(&farewell.told);
-}
-
-/* What is awaited knows of this frame: a thread that is cancelled here goes on until it has come. */
-void sti_farewell_await_all(stint_pool *pool)
-{
-    sti_task *task = pool->farewells.first;
-    int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
-    while (task != NULL) {
-        sti_task *next = task->next_noted;
-        await(task);
-        sti_task_release(task);
-        task = next;
-    }
-    sti_thread_set_cancellation(cancellation);
-    pool->farewells.first = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_pool_visit: a snapshot of a pool's tasks; the protocol is in visit.h. Any thread. */
+ * stint_pool_visit: a snapshot of a pool's tasks; the protocol is in visits.h. Any thread. */
 #include "visit.h"
 
 #include <errno.h>
@@ -17,22 +17,14 @@
 #include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
 #include "executor/base/event.h"
-#include "executor/worker/substitute.h"
+#include "executor/base/state.h"
+#include "executor/base/visits.h"
+#include "executor/queue/fair_queue.h"
 #include "executor/worker/worker.h"
 #include "overdue.h"
-#include "pool_state.h"
-
-atomic_uint sti_visits;
 
 /* Held by the visitor. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-
-void sti_visit_await(void)
-{
-    /* acquire: what the visitor read it has read. */
-    while (atomic_load_explicit(&sti_visits, memory_order_acquire) != 0)
-        sti_futex_wait(&sti_visits, 1, NULL);
-}
 
 static void begin(void)
 {

@@ -9,11 +9,10 @@
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "fair_queue.h"
 
 /* --- One entry of the fair queue: its states, its time, what is charged to it. Under the room's lock.
  *
- * Times (fair_queue.h). A ring's now is the time of the entry that was last taken in turn, and never goes back. Who
+ * Times (turns.h). A ring's now is the time of the entry that was last taken in turn, and never goes back. Who
  * becomes ready begins there, or at its own time if that is later: so nobody saves up what it did not want, and nobody
  * gets rid of what it has had by having nothing to wait for a moment. For that an entry is kept while its time is
  * ahead; when nothing is ready and nothing runs, nobody is owed anything, and all are forgotten.

@@ -10,10 +10,10 @@
 #include "alloc/base/process.h"
 #include "alloc/charge/account.h"
 #include "alloc/scope/context.h"
-#include "executor/pool/pool_state.h"
-#include "executor/pool/pools.h"
-#include "executor/worker/park.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
 #include "fair_entry.h"
+#include "queue_slots.h"
 
 #define PLACES_FOR_ONE_LEFT 8
 
@@ -38,7 +38,7 @@ static void do_afterwards(const struct afterwards *afterwards)
     if (afterwards->told != NULL)
         sti_account_tell_itself(afterwards->told);
     if (afterwards->waiting_slot)
-        sti_pools_fill();
+        sti_hooks.account_has_waiting_slot();
     stint_account_release(afterwards->account);
     stint_account_release(afterwards->told);
 }
@@ -120,7 +120,7 @@ static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct a
     size_t waiting = sti_fair_number_get(&fair_queue->waiting) - 1;
     sti_fair_number_set(&fair_queue->waiting, waiting);
     if (waiting == 0 && fair_queue->closed)
-        sti_park_notify_all(fair_queue->pool);
+        sti_above.notify_all(fair_queue->pool);
 }
 
 /* A claimed one whose account has been entered. */

@@ -11,40 +11,7 @@
 #include <stdint.h>
 #include <stint/pool.h>
 
-#include "executor/task/task.h"
-
-/* --- Turns: which of those that want one comes first. Each has a time, virtual nanoseconds that it has had of the
- * workers by its weight, and the one with the least is next: start-time fair queueing (Goyal, Vin and Cheng 1996),
- * which need not know beforehand how long a turn takes. It bounds what two who always want one can differ in: the
- * longest turn of each, on each worker. Here are the times' order and a heap of them; what is charged is fair_queue.h's
- * business. The caller locks.
- *
- * The heap is a pairing heap (Fredman and others 1986): it lies in the entries themselves, so nothing can fail, and to
- * put in, to take the first out and to take any out are a few dozen instructions, or logarithmic over many. Times wrap
- * around and are compared by their difference. */
-
-struct sti_turn {
-    uint64_t time;
-    uint64_t number;        /* of those with the same time the one comes first that was put in first */
-    struct sti_turn *child; /* the first of those below */
-    struct sti_turn *next;  /* with the same parent */
-    struct sti_turn **link; /* that points here; NULL: it is in none */
-};
-
-struct sti_turns {
-    struct sti_turn *first; /* NULL: none */
-    uint64_t numbers;
-};
-
-static inline bool sti_time_is_before(uint64_t time, uint64_t other)
-{
-    return (int64_t)(time - other) < 0;
-}
-
-static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
-{
-    return sti_time_is_before(time, other) ? other : time;
-}
+#include "executor/base/state.h"
 
 /* --- The fair queue: where tasks wait that have an account or a priority. An entry is what waits of one account in one
  * priority (of no account: one entry too), first in, first out, and the entries of a priority take turns by the
@@ -70,46 +37,6 @@ static inline uint64_t sti_time_later(uint64_t time, uint64_t other)
  * The room has a capacity for all entries together. One of them may take at most eight times as many slots as are left
  * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one entry alone always leaves one for another. */
 
-#define STI_PRIORITIES 3
-
-struct sti_fair_entry;
-TAILQ_HEAD(sti_fair_tasks, stint_future);
-
-/* By what the room finds an entry, or the record of an account that has refused some. */
-struct sti_fair_key {
-    stint_account *account; /* NULL: of none */
-    unsigned kind;          /* a stint_priority; or STI_PRIORITIES */
-    struct sti_fair_key *chain;
-};
-
-/* Those of one priority. */
-struct sti_fair_entry_ring {
-    struct sti_turns turns; /* of those that are ready */
-    struct sti_turns idle;  /* those kept for their time */
-    uint64_t now;           /* fair_entry.c has it */
-    size_t running;         /* tasks that have begun and are not settled */
-    atomic_uint ready;      /* entries; this and the next to be read by anybody */
-    _Atomic uint64_t first; /* the time of the first, while any is ready */
-};
-
-struct sti_fair_queue {
-    stint_pool *pool;
-    _Alignas(64) struct sti_fair_entry_ring rings[STI_PRIORITIES]; /* by stint_priority */
-    atomic_uint ready;                                             /* entries of any priority */
-    atomic_size_t waiting;                                         /* tasks, of those held back too */
-    atomic_size_t held;                                            /* of these */
-    _Atomic uint64_t plain_time;                                   /* of the plain tasks' entry */
-    _Alignas(64) pthread_mutex_t lock;                             /* for all of it */
-    struct sti_fair_entry *plain;
-    LIST_HEAD(, sti_fair_entry) entries; /* all but that */
-    uint64_t typical_cost;               /* nanoseconds; of an entry that is not known yet */
-    struct sti_fair_key **table;
-    size_t table_size;
-    size_t count;
-    size_t capacity;
-    bool closed;
-};
-
 /* All zeros before. False: out of memory. */
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
 
@@ -123,12 +50,6 @@ int sti_fair_queue_put(struct sti_fair_queue *fair_queue, sti_task *task);
 /* Take out and claim the task whose turn it is, with its account entered (task->entered). NULL: there is none that may
  * run. no_plain: plain tasks had their turn, and the worker found none. Any thread. */
 sti_task *sti_fair_queue_take(struct sti_fair_queue *fair_queue, stint_priority priority, bool no_plain);
-
-/* What a running task is charged to. */
-struct sti_bill {
-    struct sti_fair_entry *fair_entry; /* NULL: nobody */
-    uint64_t charged;                  /* at its beginning */
-};
 
 /* A plain task begins in its turn; a subtask of a running task begins on another worker; a task that was taken out of
  * here begins. */

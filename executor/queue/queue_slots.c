@@ -9,11 +9,8 @@
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
-#include "executor/pool/pool_state.h"
-#include "executor/task/submit.h"
-#include "executor/worker/park.h"
-
-#define WAITING (-1)
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
 
 /* So many lines are told in vain that there is no slot for them, for each slot that is filled: it costs the same
  * however many wait. */
@@ -150,7 +147,7 @@ static int serve(stint_pool *pool, const struct sti_slot_line *line)
     }
     answer(&pool->queue_slots, waiter, error);
     if (error == 0)
-        sti_park_notify(pool);
+        sti_above.notify(pool);
     return 0;
 }
 
@@ -270,42 +267,4 @@ stint_account *sti_queue_slots_account_of(stint_pool *pool, const struct sti_slo
     stint_account *account = waiter->line != NULL ? stint_account_retain(waiter->line->account) : NULL;
     sti_plain_mutex_unlock(&pool->queue_slots.lock);
     return account;
-}
-
-/* --- Submitters --------------------------------------------------------------------------------------------------- */
-
-static int put_submitted(stint_pool *pool, struct sti_slot_waiter *waiter)
-{
-    *waiter->future = waiter->task; /* before the task can start */
-    int error = sti_admission_put(pool, NULL, waiter->task);
-    if (error != 0)
-        *waiter->future = NULL;
-    return error;
-}
-
-static bool has_been_answered(const void *waiter)
-{
-    return atomic_load_explicit(&((const struct sti_slot_waiter *)waiter)->answer, memory_order_acquire) != WAITING;
-}
-
-/* Also for one that has been answered: the thread that did so may still be about to wake it. */
-static int give_up(stint_pool *pool, struct sti_slot_waiter *waiter, int error)
-{
-    sti_queue_slots_leave(pool, waiter);
-    int result = atomic_load_explicit(&waiter->answer, memory_order_relaxed);
-    return result != WAITING ? result : error;
-}
-
-int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
-{
-    static const struct sti_slot_kind submitter = { .put = put_submitted };
-    struct sti_slot_waiter waiter = { .kind = &submitter, .task = task, .future = future };
-    task->stood_in_line = true;
-    atomic_init(&waiter.answer, WAITING);
-    sti_event_init(&waiter.answered);
-    int error = sti_queue_slots_stand(pool, &waiter);
-    if (error != 0)
-        return error;
-    error = sti_sleep(&waiter.answered, has_been_answered, &waiter, deadline_ns, deaf);
-    return give_up(pool, &waiter, error);
 }

@@ -31,78 +31,26 @@
 #include <stint/pool.h>
 #include <sys/queue.h>
 
-#include "executor/base/event.h"
-#include "executor/task/task.h"
+#include "executor/base/state.h"
 
-#define STI_QUEUE_SLOTS_TABLE 256
+/* Whether it has neither an account nor a priority. */
+static inline bool sti_admission_is_plain(const sti_task *task)
+{
+    return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
+}
 
-struct sti_slot_line;
-struct sti_slot_waiter;
-
-/* Submitters, and tasks that are due. */
-struct sti_slot_kind {
-    bool due;
-
-    /* Under the lock. It stands in line from now on. NULL: nothing has to be done. */
-    void (*stands)(struct sti_slot_waiter *waiter);
-
-    /* Put its task where it is to wait: 0; EAGAIN, EDQUOT: there is no slot for it; ESHUTDOWN, ENOMEM: there never will
-     * be; ECANCELED: somebody has ended it. */
-    int (*put)(stint_pool *pool, struct sti_slot_waiter *waiter);
-
-    /* It is told ESHUTDOWN. False: somebody has ended it. NULL: nobody can. */
-    bool (*refuse)(struct sti_slot_waiter *waiter);
-
-    /* With nothing held: what came of it, unless there was no slot or somebody has ended it. NULL: the event is
-     * signalled, under the lock. */
-    void (*answer)(struct sti_slot_waiter *waiter, int error);
-};
-
-struct sti_slot_waiter {
-    const struct sti_slot_kind *kind;
-    TAILQ_ENTRY(sti_slot_waiter) link; /* in line */
-    struct sti_slot_line *line;        /* NULL: it is in none */
-    sti_task *task;
-    stint_future **future; /* of a submitter; this and the event */
-    atomic_int answer;     /* 0 or an errno value */
-    sti_event answered;
-    struct sti_slot_waiter *next_answered;
-};
-TAILQ_HEAD(sti_slot_waiters, sti_slot_waiter);
-
-/* Those of one account and priority. */
-struct sti_slot_line {
-    stint_account *account; /* kept alive by their tasks */
-    stint_priority priority;
-    bool due;    /* they are; or submitters */
-    bool capped; /* it was refused a slot by its account's maximum */
-    struct sti_slot_waiters waiters;
-    TAILQ_ENTRY(sti_slot_line) ring;
-    struct sti_slot_line *chain; /* in the table */
-};
-TAILQ_HEAD(sti_slot_lines, sti_slot_line);
-
-struct sti_queue_slots {
-    _Alignas(64) atomic_uint line; /* waiters */
-    atomic_uint plain_line;        /* of these, with plain tasks */
-    atomic_uint fillers;           /* threads that are not done with the pool */
-    pthread_mutex_t lock;          /* for the rest */
-    struct sti_slot_line plain[2]; /* submitters, and those that are due */
-    struct sti_slot_lines rings[2];
-    struct sti_slot_lines capped;
-    struct sti_slot_line *table[STI_QUEUE_SLOTS_TABLE];
-    struct sti_slot_waiter *answered; /* those that were due */
-    bool closed;
-};
+/* Of what a waiter's put says: there is no slot for it now. */
+static inline bool sti_admission_is_full(int error)
+{
+    return error == EAGAIN || error == EDQUOT;
+}
 
 /* All zeros before. */
 void sti_queue_slots_init(struct sti_queue_slots *queue_slots);
 void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
 
-/* Wait until the task has a slot, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM;
- * EINTR: an interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen.
- * Any thread that is no worker of the pool. */
-int sti_queue_slots_await(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future);
+/* What an answer is before there is one. */
+#define STI_SLOT_WAITING (-1)
 
 /* Stand in line, and serve the lines; the answer may come at once. 0;
  * ESHUTDOWN, ENOMEM: it is not. And take it out again, if it is in. */

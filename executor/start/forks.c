@@ -20,7 +20,7 @@
 #include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
 #include "alloc/rollback/free.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/rollback/quarantine.h"
 #include "alloc/trace/trace.h"
 #include "executor/wall/wall.h"
 #include "executor/worker/worker.h"

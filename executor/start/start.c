@@ -10,23 +10,17 @@
 #include "alloc/base/assumption.h"
 #include "alloc/base/caller.h"
 #include "alloc/base/lasting.h"
-#include "alloc/base/module.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/charge/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/profile/memprof.h"
 #include "alloc/profile/profile.h"
-#include "alloc/report/report.h"
 #include "alloc/rollback/checked.h"
 #include "alloc/rollback/heap.h"
-#include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
 #include "alloc/trace/trace.h"
-#include "executor/pool/pools.h"
-#include "executor/task/task.h"
 #include "forks.h"
 
 __attribute__((constructor(101))) static void start(void)
@@ -49,14 +43,8 @@ __attribute__((constructor(101))) static void start(void)
     sti_override_mapping_start();
 #endif
 
-    /* What parts of the library have others call: each is in a folder that the caller must not name. */
-    sti_memprof_start();
-    sti_report_start();
-    sti_scope_start();
-    sti_pools_start();
-
     sti_watch_start();
-    sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those above */
+    sti_share_start(); /* its key is to be among the last that a thread's end comes to: behind those of others */
 
     sti_cxx_look(); /* runs code of the C++ runtime, which may allocate */
 

@@ -25,11 +25,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/allocate.h"
 #include "completions.h"
 #include "continuation.h"
+#include "task.h"
 
 struct entry {
     struct sti_continuation continuation;

@@ -6,7 +6,7 @@
 
 #include <stint/completions.h>
 
-#include "task.h"
+#include "executor/base/state.h"
 
 /* Add a task that nobody else has seen to its options' queue: 0; ENOMEM, and the task is gone. A compound future, if it
  * has one: it stays. And take it back, if it is not to resolve, or as far as anybody knows has never been. Any

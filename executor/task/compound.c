@@ -8,9 +8,8 @@
 
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
-#include "alloc/scope/scope.h"
 #include "delays.h"
-#include "executor/pool/pools.h"
+#include "task.h"
 
 /* --- Compound futures. Any thread.
  *

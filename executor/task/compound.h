@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "continuation.h"
-#include "task.h"
+#include "executor/base/state.h"
 
 /* --- Compound futures: when all of some futures have resolved, or any of them. One block of memory: a task without a
  * function, with a continuation on each of its members.

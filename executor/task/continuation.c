@@ -12,7 +12,8 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/scope/context.h"
 #include "executor/base/event.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/state.h"
+#include "task.h"
 
 /* --- The list of continuations and the line of the tasks whose continuations are told. --- */
 

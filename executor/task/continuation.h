@@ -40,7 +40,7 @@
 
 #include <stdbool.h>
 
-#include "task.h"
+#include "executor/base/state.h"
 
 struct sti_continuation {
     struct sti_continuation *next;

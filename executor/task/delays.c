@@ -12,9 +12,9 @@
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "continuation.h"
-#include "executor/pool/pool_state.h"
-#include "executor/worker/deadlock.h"
-#include "executor/worker/worker.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
+#include "farewells.h"
 #include "submit.h"
 
 static bool change(sti_task *task, int from, int to)
@@ -46,7 +46,7 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason, int er
     sti_task *task = &delayed->task;
     stint_pool *pool = delayed->home;
     if (delayed->start_ns != 0)
-        sti_monitor_forget(&pool->monitor, &task->timer);
+        sti_above.forget_timer(&pool->monitor, &task->timer);
     sti_queue_slots_leave(pool, &delayed->waiter);
     if (delayed->forget != NULL)
         delayed->forget(delayed);
@@ -120,7 +120,7 @@ static void answer(struct sti_slot_waiter *waiter, int error)
     struct sti_delayed *delayed = delayed_of(waiter);
     sti_task *task = waiter->task;
     if (error == 0) {
-        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for this one */
+        sti_above.stir(delayed->home, task); /* those who sleep may all wait for this one */
         leave_list(delayed);
     } else {
         bool no_memory = error == ENOMEM;
@@ -144,7 +144,7 @@ void sti_delayed_start_claimed(sti_task *task)
     sti_queue_slots_keep(queue_slots, 1);
     int error = sti_queue_slots_stand(delayed->home, &delayed->waiter);
     if (error == 0 && sti_task_is_due(task))
-        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for it, and nobody make a slot */
+        sti_above.stir(delayed->home, task); /* those who sleep may all wait for it, and nobody make a slot */
     sti_queue_slots_keep(queue_slots, -1);
     if (error == 0)
         sti_task_release(task);
@@ -196,7 +196,7 @@ int sti_delayed_begin(struct sti_delayed *delayed)
     struct sti_delays *delays = &delayed->home->delays;
     struct sti_monitor *monitor = &delayed->home->monitor;
     uint64_t start_ns = delayed->start_ns;
-    int error = start_ns != 0 ? sti_monitor_begin(monitor) : 0;
+    int error = start_ns != 0 ? sti_above.begin_monitor(monitor) : 0;
     sti_task_retain_unseen(&delayed->task); /* for what is done here */
     if (error == 0) {
         sti_plain_mutex_lock(&delays->lock);
@@ -216,7 +216,7 @@ int sti_delayed_begin(struct sti_delayed *delayed)
         return error;
     }
     if (start_ns != 0)
-        sti_monitor_set(monitor, &delayed->task.timer, STI_TIMER_START, start_ns);
+        sti_above.set_timer(monitor, &delayed->task.timer, STI_TIMER_START, start_ns);
     sti_task_release(&delayed->task);
     return 0;
 }

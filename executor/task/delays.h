@@ -26,9 +26,7 @@
 #include <stdatomic.h>
 #include <stint/pool.h>
 
-#include "continuation.h"
-#include "executor/queue/queue_slots.h"
-#include "task.h"
+#include "executor/base/state.h"
 
 struct sti_delayed {
     sti_task task; /* first: the future */
@@ -45,12 +43,6 @@ struct sti_delayed {
     uint64_t start_ns; /* its time, by sti_clock_now; 0: it waits for something else */
 };
 
-struct sti_delays {
-    pthread_mutex_t lock; /* for the rest */
-    bool closed;
-    struct sti_delayed *all;
-};
-
 void sti_delays_init(struct sti_delays *delays);
 
 /* Nothing may be delayed any more: end all that is. */
@@ -58,12 +50,6 @@ void sti_delays_close(stint_pool *pool);
 
 /* Wait until nothing of the pool is delayed. It has closed. */
 void sti_delays_await(struct sti_delays *delays);
-
-/* Whether it is in line for a slot. */
-static inline bool sti_task_is_due(sti_task *task)
-{
-    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DUE;
-}
 
 /* A task with both its references, in a block of so many bytes, which is zero behind the task. 0; EINVAL; ENOTSUP;
  * ESHUTDOWN; ENOMEM. */
@@ -88,11 +74,6 @@ static inline sti_task *sti_delayed_awaited(sti_task *task)
 {
     struct sti_delayed *delayed = (struct sti_delayed *)task;
     return delayed->awaited != NULL ? delayed->awaited(delayed) : NULL;
-}
-
-static inline bool sti_task_is_delayed(sti_task *task)
-{
-    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DELAYED;
 }
 
 static inline bool sti_delayed_is_for_a_time(sti_task *task)

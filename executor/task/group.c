@@ -13,12 +13,13 @@
 #include <stint/interrupt.h>
 #include <sys/queue.h>
 
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "compound.h"
 #include "continuation.h"
-#include "executor/worker/run.h"
-#include "executor/worker/worker.h"
+#include "executor/base/hooks.h"
+#include "task.h"
 
 struct member {
     struct sti_continuation continuation;
@@ -272,7 +273,7 @@ static int wait_for(sti_task *task, uint64_t deadline_ns)
 {
     stint_guard guard;
     stint_guard_push(&guard, let_go, task);
-    int error = deadline_ns == STI_NEVER ? sti_wait(task) : sti_wait_until(task, deadline_ns);
+    int error = deadline_ns == STI_NEVER ? sti_above.wait(task) : sti_above.wait_until(task, deadline_ns);
     stint_guard_pop(&guard, false);
     return error;
 }

@@ -7,9 +7,12 @@
 #include <stint/serial.h>
 #include <sys/queue.h>
 
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
+#include "continuation.h"
 #include "delays.h"
+#include "task.h"
 
 /* --- Serial queues. Any thread.
  *

@@ -7,6 +7,7 @@
 #include <stint/delayed.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/scope/context.h"
@@ -14,6 +15,7 @@
 #include "completions.h"
 #include "compound.h"
 #include "delays.h"
+#include "task.h"
 
 /* --- stint_submit_every: a series of delayed tasks. Any thread.
  *

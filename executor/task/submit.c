@@ -8,7 +8,6 @@
 
 #include "alloc/base/clock.h"
 #include "alloc/base/instrumentation.h"
-#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
@@ -16,8 +15,11 @@
 #include "completions.h"
 #include "continuation.h"
 #include "executor/base/event.h"
-#include "executor/pool/pool_state.h"
-#include "executor/worker/worker.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/queue/queue_slots.h"
+#include "farewells.h"
 #include "task.h"
 
 /* --- Submitting a task: stint_submit, stint_submit_wait. Any thread. --- */
@@ -51,7 +53,7 @@ static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct 
     STI_PROBE2(submit, task, pool);
     int error = sti_admission_put(pool, worker, task);
     if (error == 0)
-        sti_park_notify(pool);
+        sti_above.notify(pool);
     else
         *future = NULL;
     return error;
@@ -123,6 +125,48 @@ int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options 
     return error != TAKEN_BACK ? error : ESHUTDOWN;
 }
 
+/* --- Submitters that wait for a slot (queue_slots.h). --- */
+
+static int put_submitted(stint_pool *pool, struct sti_slot_waiter *waiter)
+{
+    *waiter->future = waiter->task; /* before the task can start */
+    int error = sti_admission_put(pool, NULL, waiter->task);
+    if (error != 0)
+        *waiter->future = NULL;
+    return error;
+}
+
+static bool has_been_answered(const void *waiter)
+{
+    return atomic_load_explicit(&((const struct sti_slot_waiter *)waiter)->answer, memory_order_acquire) !=
+           STI_SLOT_WAITING;
+}
+
+/* Also for one that has been answered: the thread that did so may still be about to wake it. */
+static int give_up_line(stint_pool *pool, struct sti_slot_waiter *waiter, int error)
+{
+    sti_queue_slots_leave(pool, waiter);
+    int result = atomic_load_explicit(&waiter->answer, memory_order_relaxed);
+    return result != STI_SLOT_WAITING ? result : error;
+}
+
+/* Wait until the task has a slot, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM;
+ * EINTR: an interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen.
+ * Any thread that is no worker of the pool. */
+static int await_slot(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
+{
+    static const struct sti_slot_kind submitter = { .put = put_submitted };
+    struct sti_slot_waiter waiter = { .kind = &submitter, .task = task, .future = future };
+    task->stood_in_line = true;
+    atomic_init(&waiter.answer, STI_SLOT_WAITING);
+    sti_event_init(&waiter.answered);
+    int error = sti_queue_slots_stand(pool, &waiter);
+    if (error != 0)
+        return error;
+    error = sti_above.sleep(&waiter.answered, has_been_answered, &waiter, deadline_ns, deaf);
+    return give_up_line(pool, &waiter, error);
+}
+
 int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future,
                     bool *settles)
 {
@@ -133,7 +177,7 @@ int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool
     if (deadline_ns != 0 && (sti_worker_of(pool) != NULL || sti_continuation_is_running()))
         error = EDEADLK;
     else if (deadline_ns != 0)
-        error = sti_queue_slots_await(pool, task, deadline_ns, deaf, future);
+        error = await_slot(pool, task, deadline_ns, deaf, future);
     if (error != 0)
         sti_task_discard(task);
     return error;
@@ -195,7 +239,7 @@ int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_
     sti_task_retain(task);
     int error = put_anywhere(pool, worker, task);
     if (error == 0 && !__builtin_add_overflow(task->submitted_ns, task->options.budget.wall_ns, &deadline))
-        sti_monitor_set(&pool->monitor, &task->timer, STI_TIMER_EXPIRY, deadline);
+        sti_above.set_timer(&pool->monitor, &task->timer, STI_TIMER_EXPIRY, deadline);
     sti_task_release(task);
     return error;
 }

@@ -8,8 +8,10 @@
 
 #include <errno.h>
 
-#include "executor/pool/pool_state.h"
-#include "executor/worker/worker.h"
+#include "alloc/base/tracing.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
+#include "executor/queue/queue_slots.h"
 #include "task.h"
 
 /* Put a NEW task of the pool where it waits; where there is no slot, wait for one until the deadline (0: do not), deaf
@@ -17,18 +19,6 @@
  * settles: it has resolved before, so what follows its end has been told. Any thread. */
 int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future,
                     bool *settles);
-
-/* Whether it has neither an account nor a priority. */
-static inline bool sti_admission_is_plain(const sti_task *task)
-{
-    return task->options.account == NULL && task->options.priority == STINT_PRIORITY_NORMAL;
-}
-
-/* Of what sti_admission_put says: there is no slot for it now. */
-static inline bool sti_admission_is_full(int error)
-{
-    return error == EAGAIN || error == EDQUOT;
-}
 
 /* One that has waited for its slot has been submitted before. */
 static inline void sti_admission_trace(sti_task *task)
@@ -44,7 +34,9 @@ static inline void sti_admission_trace(sti_task *task)
 static inline bool sti_admission_put_plain(stint_pool *pool, struct sti_worker *worker, sti_task *task)
 {
     sti_task_offer(task);
-    return worker != NULL ? sti_worker_put(worker, task) : sti_queue_push(&pool->queue, task);
+    if (worker == NULL)
+        return sti_queue_push(&pool->queue, task);
+    return sti_deque_push(&worker->deque, task) || sti_above.put(worker, task);
 }
 
 int sti_admission_put_uncommon(stint_pool *pool, struct sti_worker *worker, sti_task *task);

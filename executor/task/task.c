@@ -14,19 +14,10 @@
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
 #include "alloc/charge/account.h"
-#include "alloc/interrupt/watch.h"
-#include "alloc/report/report.h"
 #include "alloc/scope/scope.h"
-#include "completions.h"
-#include "compound.h"
 #include "continuation.h"
-#include "delays.h"
-#include "executor/base/event.h"
-#include "executor/pool/monitor.h"
-#include "executor/pool/pools.h"
-#include "executor/pool/visit.h"
-#include "executor/worker/run.h"
-#include "submit.h"
+#include "executor/base/hooks.h"
+#include "executor/base/visits.h"
 
 /* --- The life of a task. --- */
 
@@ -58,7 +49,7 @@ void sti_task_retain(sti_task *task)
 void sti_task_release(sti_task *task)
 {
     if (sti_task_is_compound(task))
-        sti_compound_release(task);
+        sti_above.release_compound(task);
     else if (sti_task_give_back(task))
         sti_task_free(task);
 }
@@ -77,43 +68,9 @@ static void let_go(sti_task *task)
 void sti_task_discard(sti_task *task)
 {
     if (task->options.completions != NULL)
-        sti_completions_expect_no_more(task);
+        sti_above.expect_no_completion(task);
     let_go(task);
     sti_task_free(task);
-}
-
-static bool leave_queue(sti_task *task, int state)
-{
-    int queued = STI_TASK_QUEUED;
-    return atomic_compare_exchange_strong_explicit(&task->state, &queued, state, memory_order_acquire,
-                                                   memory_order_relaxed);
-}
-
-bool sti_task_mark_ending(sti_task *task, stint_reason reason)
-{
-    return leave_queue(task, STI_TASK_ENDING + (int)reason);
-}
-
-static void forget_deadline(sti_task *task)
-{
-    if (task->monitor != NULL)
-        sti_monitor_forget(task->monitor, &task->timer);
-}
-
-bool sti_task_claim(sti_task *task)
-{
-    bool claimed = leave_queue(task, STI_TASK_CLAIMED);
-    if (claimed)
-        forget_deadline(task);
-    return claimed;
-}
-
-bool sti_task_claim_to_end(sti_task *task, stint_reason reason)
-{
-    bool claimed = sti_task_mark_ending(task, reason);
-    if (claimed)
-        forget_deadline(task);
-    return claimed;
 }
 
 void sti_task_resolve(sti_task *task)
@@ -169,141 +126,9 @@ void sti_task_count_labelled(const sti_task *task, stint_reason reason)
         sti_account_count(task->options.account, reason, 0);
 }
 
-static void count(sti_counter *outcomes, stint_reason reason)
-{
-    atomic_fetch_add_explicit(&outcomes[reason], 1, memory_order_relaxed);
-}
-
-bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes)
-{
-    int state = atomic_load_explicit(&task->state, memory_order_acquire);
-    bool ended = state == STI_TASK_RESOLVED && !task->counted;
-    if (state >= STI_TASK_ENDING)
-        count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
-    else if (ended)
-        count(outcomes, task->outcome.reason);
-    return state >= STI_TASK_ENDING || ended;
-}
-
 void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes)
 {
-    count(outcomes, reason);
+    atomic_fetch_add_explicit(&outcomes[reason], 1, memory_order_relaxed);
     sti_task_count_labelled(task, reason);
     task->counted = true;
-}
-
-/* --- The public functions of futures: look, wait, cancel, release. Any thread.
- *
- * Inside a task, a wait is a sample point: when it has succeeded, and nothing of ours is held any more, an interrupt
- * that is due is delivered. */
-
-bool stint_future_is_ready(const stint_future *future)
-{
-    return future != NULL && sti_task_is_resolved(future);
-}
-
-static int finish_wait(const stint_future *future, int error, stint_outcome *outcome)
-{
-    if (error != 0)
-        return error;
-    if (outcome != NULL)
-        sti_outcome_copy(outcome, &future->outcome);
-    stint_checkpoint();
-    return 0;
-}
-
-int stint_future_wait(stint_future *future, stint_outcome *outcome)
-{
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    return future != NULL ? finish_wait(future, sti_wait(future), outcome) : EINVAL;
-}
-
-int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome)
-{
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (future == NULL)
-        return EINVAL;
-    if (timeout_ns == 0 && !sti_task_is_resolved(future))
-        return ETIMEDOUT;
-    return finish_wait(future, sti_wait_until(future, sti_deadline_after(timeout_ns)), outcome);
-}
-
-void stint_future_cancel(stint_future *future)
-{
-    if (sti_process_is_partial() || future == NULL || sti_task_is_resolved(future))
-        return;
-    if (sti_task_is_compound(future))
-        sti_compound_cancel(future);
-    else if (sti_admission_claim_to_end(future, STINT_REASON_TOKEN))
-        sti_task_end_unstarted(future, STINT_REASON_TOKEN);
-    else if (!sti_delayed_end(future, STINT_REASON_TOKEN))
-        stint_token_set(&future->token);
-}
-
-int stint_future_set_budget(stint_future *future, const stint_budget *budget)
-{
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (future == NULL || budget == NULL || sti_task_is_compound(future))
-        return EINVAL;
-    return sti_task_is_resolved(future) ? EALREADY : sti_limits_change(&future->limits, budget);
-}
-
-/* As its last sample point left it, and the next one is asked for, for whoever asks again. */
-static stint_usage usage_so_far(sti_task *task)
-{
-    struct sti_limits *limits = &task->limits;
-    uint64_t now = sti_clock_now();
-    uint64_t start = atomic_load_explicit(&limits->start, memory_order_relaxed);
-    uint64_t begun = start != 0 ? start : now;
-    bool untimed = (task->options.flags & STINT_UNTIMED) != 0;
-    sti_thread_request_samples();
-    atomic_fetch_add_explicit(&limits->asked, 1, memory_order_relaxed);
-    sti_watch_wake();
-    return (stint_usage){
-        .allocated = atomic_load_explicit(&limits->allocated, memory_order_relaxed),
-        .peak = atomic_load_explicit(&limits->peak, memory_order_relaxed),
-        .cpu_ns = atomic_load_explicit(&limits->cpu_used, memory_order_relaxed),
-        .wall_ns = now > begun && !untimed ? now - begun : 0,
-        .queued_ns = begun > task->submitted_ns && !untimed ? begun - task->submitted_ns : 0,
-    };
-}
-
-int stint_future_usage(stint_future *future, stint_usage *usage)
-{
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (future == NULL || usage == NULL || (sti_task_is_compound(future) && !sti_task_is_resolved(future)))
-        return EINVAL;
-    *usage = sti_task_is_resolved(future) ? future->outcome.usage : usage_so_far(future);
-    return 0;
-}
-
-int stint_future_report(stint_future *future, stint_report **report)
-{
-    if (sti_process_is_partial())
-        return ENOTSUP;
-    if (future == NULL || report == NULL)
-        return EINVAL;
-    if (!sti_task_is_resolved(future))
-        return EAGAIN;
-    if (future->report == NULL)
-        return ENODATA;
-    *report = stint_report_retain(future->report);
-    return 0;
-}
-
-stint_future *stint_future_retain(stint_future *future)
-{
-    if (future != NULL)
-        sti_task_retain(future);
-    return future;
-}
-
-void stint_future_release(stint_future *future)
-{
-    if (!sti_process_is_partial() && future != NULL)
-        sti_task_release(future);
 }

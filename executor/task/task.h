@@ -44,74 +44,9 @@
 #include "alloc/base/limits.h"
 #include "alloc/base/process.h"
 #include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/scope/context.h"
-#include "alloc/scope/scope.h"
-#include "executor/base/event.h"
-#include "executor/pool/monitor.h"
-#include "executor/pool/pools.h"
-
-typedef struct stint_future sti_task;
-
-enum sti_task_state {
-    STI_TASK_NEW,
-    STI_TASK_QUEUED,
-    STI_TASK_CLAIMED,
-    STI_TASK_RESOLVED,
-    STI_TASK_DELAYED, /* this and the next one before it is QUEUED: delays.h */
-    STI_TASK_DUE,
-    STI_TASK_ENDING, /* plus a stint_reason: claimed by a thread that ends it unstarted */
-};
-
-struct sti_continuation;
-struct sti_monitor;
-struct sti_fair_entry;
-struct sti_fair_queue;
-struct sti_worker;
-
-/* A task's turn in a thread's line (continuation.h). */
-struct sti_line_turn {
-    struct sti_line_turn *next;
-    sti_task *task;
-    void (*run)(struct sti_line_turn *turn);
-};
-
-struct stint_future {
-    atomic_int state;
-    atomic_uint references;
-    atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
-    sti_event woken;           /* signalled when those who wait for it have to look again */
-    atomic_uint lock;
-    bool is_told; /* by a teller; this, the next one, last_continuation and told: under the lock */
-    struct sti_continuation *first_continuation;
-    _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
-    struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
-    struct sti_monitor *monitor;         /* that ends it at its deadline while it waits; NULL: it has none */
-    bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
-    bool entered;                        /* its account counts it as running: for the claimant */
-    bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
-    unsigned submitter;   /* in a trace (tracing.h); for the submitter, then the claimant */
-    stint_report *report; /* NULL: there is none */
-    stint_fn *fn;         /* NULL: a compound future. All before this is 0 in a new task, but for references */
-    void *arg;
-    const stint_pool *pool;
-    uint64_t submitted_ns;
-    stint_options options;
-    struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
-    const struct sti_continuation *told;         /* the one that the teller runs, or has run last */
-    sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (shutdown.h) */
-    struct sti_fair_entry *fair_entry;           /* this and the next one: under the entries' lock */
-    TAILQ_ENTRY(stint_future) fair_link;
-    uint64_t charged; /* to its entry as it began; for the claimant */
-    union {
-        struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
-        struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
-    };
-    stint_token token;        /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
-    struct sti_limits limits; /* as they are now; stint_future_set_budget changes them */
-    stint_outcome outcome;
-};
+#include "executor/base/state.h"
 
 /* A NEW task with both its references, in a block of so many bytes, or NULL. */
 sti_task *sti_task_create_sized(size_t size, const stint_pool *pool, stint_fn *fn, void *arg,
@@ -141,17 +76,6 @@ void sti_task_free(sti_task *task);
 /* Free a task that nobody else has seen. */
 void sti_task_discard(sti_task *task);
 
-static inline void sti_task_offer(sti_task *task)
-{
-    atomic_store_explicit(&task->state, STI_TASK_QUEUED, memory_order_release);
-}
-
-bool sti_task_claim(sti_task *task);
-bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
-
-/* The same by the monitor, which has taken its timer out before. */
-bool sti_task_mark_ending(sti_task *task, stint_reason reason);
-
 /* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow.
  * Or give it one without a start. */
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
@@ -160,44 +84,11 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 /* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
 void sti_task_resolve(sti_task *task);
 
-/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
- * it is one, or may be. */
-bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes);
-
 /* By its claimant, which is to resolve it: it never starts, and has no entry that somebody would take out. */
 void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes);
 
 /* The task, which has not resolved, never starts: count that for its account. By its claimant. */
 void sti_task_count_labelled(const sti_task *task, stint_reason reason);
-
-/* The limits that it has now. */
-static inline stint_budget sti_task_budget(const sti_task *task)
-{
-    return sti_limits_now(&task->limits, &task->options.budget);
-}
-
-static inline bool sti_task_is_queued(sti_task *task)
-{
-    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_QUEUED;
-}
-
-/* In the options of a task that its pool has hooks for (pool_state.h); no program can set it. */
-#define STI_OPTIONS_HOOKED (1U << 30)
-
-static inline bool sti_task_is_hooked(const sti_task *task)
-{
-    return (task->options.flags & STI_OPTIONS_HOOKED) != 0;
-}
-
-static inline bool sti_task_is_compound(const sti_task *task)
-{
-    return task->fn == NULL;
-}
-
-static inline bool sti_task_is_resolved(const sti_task *task)
-{
-    return atomic_load_explicit(&task->state, memory_order_acquire) == STI_TASK_RESOLVED;
-}
 
 /* --- Making a task, as a part of the one function that does it most often (submit.c). What is written is what somebody
  * reads before it is written again. Any thread. */

@@ -20,11 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sized.h"
 #include "alloc/base/system.h"
-#include "executor/pool/shutdown.h"
+#include "executor/pool/pool.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/worker.h"
 #include "sandbox.h"

@@ -10,7 +10,7 @@
 
 #include "child.h"
 #include "config.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/state.h"
 
 /* What one driver has: a thread of the wall's own pool, which drives one child at a time. */
 struct sti_wall_driver {

@@ -31,7 +31,7 @@
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "crash_report.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/state.h"
 #include "executor/pool/shutdown.h"
 #include "executor/task/completions.h"
 #include "executor/task/continuation.h"

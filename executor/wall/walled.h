@@ -4,7 +4,7 @@
 #ifndef STI_EXECUTOR_WALL_WALLED_H
 #define STI_EXECUTOR_WALL_WALLED_H
 
-#include "executor/pool/pool_state.h"
+#include "executor/base/state.h"
 
 /* Those of a wall's own pool, all of whose tasks are walled. */
 extern const struct sti_pool_hooks sti_walled_hooks __attribute__((visibility("hidden")));

@@ -7,15 +7,13 @@
 #include <stddef.h>
 
 #include "alloc/base/module.h"
-#include "alloc/base/process.h"
 #include "alloc/charge/account.h"
-#include "executor/fork/split.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/split.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
 #include "executor/task/compound.h"
-#include "executor/task/continuation.h"
 #include "executor/task/delays.h"
 #include "executor/task/submit.h"
-#include "worker.h"
 
 /* All under one lock of the process's, which only those take that have slept for long. A sleeper on the list stays
  * asleep in this very wait until he has had the lock to leave; so the frames on his stack do not change, and a task

@@ -11,7 +11,7 @@
 #include <stint/pool.h>
 #include <sys/queue.h>
 
-#include "executor/task/task.h"
+#include "executor/base/state.h"
 
 /* A worker that has slept for long in the midst of a task, in a wait or a join, puts itself on a list of the process;
  * one behind which the last thread of its pool falls asleep does so at once. Then it looks who can end its wait. Who

@@ -7,9 +7,9 @@
 #include "alloc/base/instrumentation.h"
 #include "alloc/base/tracing.h"
 #include "alloc/scope/subtask.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
 #include "substitute.h"
-#include "worker.h"
 
 static _Atomic uint64_t *word_of(stint_pool *pool, unsigned index)
 {

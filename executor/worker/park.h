@@ -53,16 +53,7 @@
 #include <stdint.h>
 #include <stint/pool.h>
 
-#include "substitute.h"
-
-#define STI_WORKERS_MAX 1024
-#define STI_SLOTS_MAX (STI_WORKERS_MAX + STI_SUBSTITUTES_MAX)
-
-struct sti_lot {
-    _Alignas(64) atomic_uint searching;
-    _Atomic uint64_t parked[STI_SLOTS_MAX / 64];
-    _Atomic uint64_t awaiting[STI_SLOTS_MAX / 64]; /* workers that sleep in a join */
-};
+#include "executor/base/state.h"
 
 struct sti_offer;
 struct sti_worker;

@@ -16,15 +16,16 @@
 #include "alloc/interrupt/hook.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
-#include "executor/fork/fork.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
 #include "executor/task/compound.h"
 #include "executor/task/continuation.h"
 #include "executor/task/submit.h"
 #include "substitute.h"
 #include "worker.h"
 
-/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visit.h), watched
+/* --- What a worker does with a task that it has claimed: run it to its outcome, shown to visitors (visits.h), watched
  * for its deadline (overdue.h) and charged to its entry (run.h) where that is asked for. By the worker's own thread. */
 
 static __attribute__((noinline)) void execute_above_forks(struct sti_worker *worker, sti_task *task)
@@ -45,9 +46,9 @@ static inline void execute(struct sti_worker *worker, sti_task *task)
 static __attribute__((noinline)) void execute_watched(struct sti_worker *worker, sti_task *task)
 {
     struct sti_overdue_entry entry;
-    sti_overdue_begin_task(&entry, worker, task);
+    sti_above.begin_task(&entry, worker, task);
     execute(worker, task);
-    sti_overdue_end_task(&entry);
+    sti_above.end_task(&entry);
 }
 
 static __attribute__((noinline)) void execute_observed(struct sti_worker *worker, sti_task *task)
@@ -101,17 +102,17 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
 void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
 {
     struct sti_fair_queue *fair_queue = &worker->pool->fair_queue;
-    const stint_options *options = sti_fork_options(stolen);
+    const stint_options *options = sti_above.fork_options(stolen);
     struct sti_bill bill = { .fair_entry = NULL };
     worker->clock = 0;
     if (sti_fair_queue_are_ready(fair_queue))
         bill = sti_fair_queue_bill_fork(fair_queue, options->account, options->priority);
     if (bill.fair_entry == NULL) {
-        sti_fork_run(worker, stolen);
+        sti_above.run_fork(worker, stolen);
         return;
     }
     struct sti_stretch stretch = sti_bill_begin(worker, bill);
-    sti_fork_run(worker, stolen);
+    sti_above.run_fork(worker, stolen);
     sti_bill_end(worker, &stretch);
 }
 

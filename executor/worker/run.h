@@ -6,10 +6,7 @@
 
 #include <stdint.h>
 
-#include "deadlock.h"
-#include "executor/fork/fork.h"
-#include "executor/queue/fair_queue.h"
-#include "executor/task/task.h"
+#include "executor/base/state.h"
 
 /* --- Waiting until a future resolves. Any thread. --- */
 

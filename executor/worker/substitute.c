@@ -16,10 +16,9 @@
 #include "alloc/interrupt/stack.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"
-#include "executor/fork/fork.h"
-#include "executor/pool/pool_state.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
 #include "park.h"
-#include "worker.h"
 
 /* --- Which threads hold a place, and which stand in for others. --- */
 
@@ -113,7 +112,7 @@ static struct sti_worker *start_vacant(stint_pool *pool, struct sti_worker *subs
     substitute->is_vacant = substitute->is_joined = false;
     atomic_store_explicit(&substitute->calls, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&pool->alive, 1, memory_order_relaxed);
-    if (sti_start_substitute(substitute))
+    if (sti_above.start_substitute(substitute))
         return substitute;
     atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_relaxed);
     substitute->is_vacant = substitute->is_joined = true;
@@ -135,7 +134,7 @@ static struct sti_worker *start_one(stint_pool *pool)
     sti_worker_init(substitute, pool, index);
     atomic_fetch_add_explicit(&pool->alive, 1, memory_order_relaxed);
     atomic_store_explicit(&substitutes->slots, index + 1, memory_order_release);
-    if (sti_start_substitute(substitute))
+    if (sti_above.start_substitute(substitute))
         return substitute;
     atomic_store_explicit(&substitutes->slots, index, memory_order_relaxed);
     atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_relaxed);
@@ -186,7 +185,7 @@ static bool holds_place(const struct sti_worker *worker)
 bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    sti_fork_share_all(worker);
+    sti_above.share_forks(worker);
     const struct sti_substitutes *substitutes = lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
     if (worker->asleep == 0)

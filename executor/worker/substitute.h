@@ -11,8 +11,7 @@
 #include <stdint.h>
 #include <stint/pool.h>
 
-#include "executor/pool/pools.h"
-#include "worker.h"
+#include "executor/base/state.h"
 
 /* --- Substitute workers. A pool has as many places as workers were asked for, and each thread that runs or looks for
  * tasks holds one. A worker that falls asleep in the midst of a task, in a blocking region or a wait, gives its place
@@ -52,27 +51,7 @@
  *
  * In the child of a fork(2) no thread is a worker: nothing here is called. */
 
-#define STI_SUBSTITUTES_DEFAULT 64
-#define STI_SUBSTITUTES_MAX 1024
-
 struct sti_worker;
-
-struct sti_substitutes {
-    pthread_mutex_t lock;
-    unsigned max;
-    atomic_uint slots;
-    atomic_uint active;
-    atomic_bool ending;
-    struct sti_worker *retired;
-    struct sti_worker *vacant;
-    atomic_uint asleep; /* this and the next three to be read by anybody: workers that have given their place up in
-                         * the midst of a task */
-    atomic_uint substituting; /* substitutes that are not retired */
-    sti_counter replaced;     /* how often a substitute took a sleeper's place */
-    sti_counter unreplaced;   /* how often none could be had, although a place was free */
-    uint64_t counted;         /* this and the next one under the lock of deadlock.c */
-    unsigned stuck;           /* under the lock of deadlock.c: sleepers that nobody will wake */
-};
 
 /* All zeros before. */
 void sti_substitutes_init(struct sti_substitutes *substitutes, unsigned workers, unsigned max);

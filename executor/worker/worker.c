@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <stint/statistics.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"
@@ -16,11 +17,14 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
-#include "executor/fork/fork.h"
-#include "executor/pool/overdue.h"
-#include "executor/pool/pool_state.h"
-#include "executor/pool/shutdown.h"
+#include "executor/base/hooks.h"
+#include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
+#include "executor/queue/queue_slots.h"
 #include "executor/task/continuation.h"
+#include "executor/task/farewells.h"
+#include "executor/task/task.h"
+#include "park.h"
 #include "run.h"
 #include "substitute.h"
 
@@ -39,25 +43,12 @@
 
 #define LONGEST_HOLD_NS UINT64_C(100000000)
 
-_Thread_local struct sti_worker *sti_worker_own;
-
-void sti_worker_init(struct sti_worker *worker, stint_pool *pool, unsigned index)
-{
-    sti_deque_init(&worker->deque);
-    sti_split_init(&worker->split);
-    memset(&worker->wake, 0, sizeof *worker - offsetof(struct sti_worker, wake));
-    worker->pool = pool;
-    worker->index = index;
-    worker->next_victim = index + 1;
-    worker->random = index + 1;
-}
-
 STI_FORK_HANDLER void sti_worker_in_child(void)
 {
     if (!sti_process_is_partial())
         return;
     sti_worker_own = NULL;
-    sti_fork_leave_worker();
+    sti_above.leave_forks();
 }
 
 /* --- Finding a task ----------------------------------------------------------------------------------------------- */
@@ -232,7 +223,7 @@ static bool look_everywhere(struct sti_worker *worker, struct found *found)
 {
     found->task = claim_near(worker);
     if (found->task == NULL)
-        found->stolen = sti_fork_steal(worker, NULL);
+        found->stolen = sti_above.steal_fork(worker, NULL);
     if (found->task == NULL && found->stolen.offer == NULL && (found->task = claim_from(worker, from_others)) != NULL)
         note_theft(worker, found->task);
     return found->task != NULL || found->stolen.offer != NULL;
@@ -312,7 +303,7 @@ void *sti_worker_main(void *argument)
     sti_worker_begin(worker);
     sti_child_set_masks(&pool->signals);
     tell_application(worker, pool->options.worker_begins);
-    sti_fork_begin_thread(worker);
+    sti_above.begin_forks(worker);
     struct sti_thread *record = sti_thread_own();
     atomic_store_explicit(&worker->record, record, memory_order_release);
     if (record != NULL)
@@ -325,7 +316,7 @@ void *sti_worker_main(void *argument)
                 hold_back(pool);
             sti_worker_run(worker, found.task);
             if (__builtin_expect(found.task->outcome.usage.queued_ns >= STINT_NEGLECT_NS / 100, 0))
-                sti_neglect_note(worker, found.task);
+                sti_above.note_neglect(worker, found.task);
             if (pool->hooks != NULL)
                 pool->hooks->tidy(worker, found.task);
             sti_task_release(found.task);
@@ -335,14 +326,14 @@ void *sti_worker_main(void *argument)
         worker->idled_since = 0;
         sti_subtask_collect();
     }
-    sti_fork_end_thread();
+    sti_above.end_forks();
     if (worker->is_vacant)
         atomic_store_explicit(&worker->record, NULL, memory_order_release); /* it will be another thread's */
     else
         sti_substitute_leave(worker);
     tell_application(worker, pool->options.worker_ends);
     sti_worker_own = NULL;
-    sti_shutdown_leave(pool);
+    sti_above.leave_pool(pool);
     return NULL;
 }
 

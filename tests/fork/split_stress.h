@@ -13,7 +13,7 @@
 
 #include "test.h"
 
-#include "executor/fork/split.h"
+#include "executor/base/split.h"
 
 #define STRESS_THIEVES 2
 #define STRESS_DEPTH 64 /* outstanding forks at most */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The work-stealing deque (executor/queue/queue.c): is each entry taken exactly once?
+ * The work-stealing deque (executor/base/queue.c): is each entry taken exactly once?
  *
  * An owner that pushes three entries into two slots and takes in between, and two thieves. The owner's stores of bottom
  * and of slots go, in order, through a store buffer, as they do on x86; the seq_cst store in take waits until it is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The split deque (executor/fork/split.c): does each fork run exactly once?
+ * The split deque (executor/base/split.c): does each fork run exactly once?
  *
  * An owner that makes three forks in three slots, shares them and joins them in any order, and two thieves. What the
  * owner writes into its slots becomes visible in any order, and at the latest with a release: its changes of the bounds,

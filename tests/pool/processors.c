@@ -2,7 +2,7 @@
  *
  * How many workers a pool has by default, by the affinity mask and by the control group's quota, which stands in
  * made-up systems below a folder of this test's; and where pinned workers run. */
-#include <executor/pool/pool_state.h>
+#include <executor/pool/pool.h>
 
 #include "made_up_system.h"
 #include "pools.h"

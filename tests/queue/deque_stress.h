@@ -12,7 +12,7 @@
 
 #include "test.h"
 
-#include "executor/queue/queue.h"
+#include "executor/base/queue.h"
 
 #define STRESS_THIEVES 2
 

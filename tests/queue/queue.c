@@ -9,7 +9,7 @@
 
 #include "test.h"
 
-#include "executor/queue/queue.h"
+#include "executor/base/queue.h"
 
 static void *entry(size_t number)
 {

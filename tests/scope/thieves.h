@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "alloc/interrupt/boundary.h"
-#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/forks.h"
 #include "alloc/scope/subtask.h"
 
 #define BOARD_SLOTS 64

@@ -2,7 +2,7 @@
  *
  * Blocking regions: a spare takes the place of a task that sleeps, no more of them than there may be, and gives it
  * back; and regions that are nested, left open, interrupted or nobody's. */
-#include "executor/pool/pool_state.h"
+#include "executor/pool/pool.h"
 #include "pools.h"
 
 static unsigned active(stint_pool *pool)

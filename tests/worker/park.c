@@ -4,7 +4,7 @@
 #include <dirent.h>
 
 #include "alloc/base/clock.h"
-#include "executor/pool/pool_state.h"
+#include "executor/pool/pool.h"
 #include "pools.h"
 
 static unsigned parked(stint_pool *pool)

@@ -3,8 +3,8 @@
  * The split deque: the outstanding forks of one thread, oldest first. Its owner adds and removes at the newest end,
  * where nothing is shared; the oldest part is public, and any other thread steals there. Fixed capacity, no allocation,
  * no lock. Protocol and memory orders: split.c. */
-#ifndef STI_EXECUTOR_FORK_SPLIT_H
-#define STI_EXECUTOR_FORK_SPLIT_H
+#ifndef STI_EXECUTOR_BASE_SPLIT_H
+#define STI_EXECUTOR_BASE_SPLIT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Where plain tasks wait: the submission queue, for any thread, and the work-stealing deque, one a worker. */
-#ifndef STI_EXECUTOR_QUEUE_QUEUE_H
-#define STI_EXECUTOR_QUEUE_QUEUE_H
+#ifndef STI_EXECUTOR_BASE_QUEUE_H
+#define STI_EXECUTOR_BASE_QUEUE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,7 +45,7 @@ void *sti_queue_pop(struct sti_queue *queue);
 bool sti_queue_is_ready(struct sti_queue *queue);
 bool sti_queue_is_empty(struct sti_queue *queue);
 
-/* Call look with each entry that is in, or was taken out a moment ago: visit.h keeps those alive. */
+/* Call look with each entry that is in, or was taken out a moment ago: visits.h keeps those alive. */
 void sti_queue_look(struct sti_queue *queue, void (*look)(void *entry, void *arg), void *arg);
 
 /* How many entries it had at about this moment. */
@@ -77,7 +77,7 @@ void *sti_deque_steal(struct sti_deque *deque);
 /* Any thread. A guess unless the caller has ordered it against the pushes with a fence (park.c does). */
 bool sti_deque_is_empty(struct sti_deque *deque);
 
-/* Any thread. Call look with each entry that is in, or was taken out a moment ago: visit.h keeps those alive. */
+/* Any thread. Call look with each entry that is in, or was taken out a moment ago: visits.h keeps those alive. */
 void sti_deque_look(struct sti_deque *deque, void (*look)(void *entry, void *arg), void *arg);
 
 /* Any thread. How many entries it had at about this moment. */
