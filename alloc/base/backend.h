@@ -44,8 +44,8 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
 #define STI_BACKEND_SHARED_PAGE ((size_t)80 << 10)
 
 /* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64
- * KiB of all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of
- * what it takes to make a heap. In KiB; later arenas are larger. */
+ * KiB of all of it. With mimalloc's default of 1 GiB for an arena the record takes 180 KiB, half of the memory that
+ * making a heap costs. In KiB; later arenas are larger. */
 #define STI_BACKEND_ARENA (128L << 10)
 #define STI_BACKEND_ARENA_UNASKED (1024L << 10)
 
@@ -284,7 +284,7 @@ static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t a
     return sti_backend_made(mi_theap_malloc_aligned(theap, size, alignment));
 }
 
-/* Blocks of the process. Who makes them is mimalloc; in the child of a fork(2) that is part of a process, libc
+/* Blocks of the process. mimalloc makes them; in the child of a fork(2) that is part of a process, libc does
  * (process.h). */
 struct sti_backend_process {
     void *(*malloc)(size_t size);
@@ -353,7 +353,7 @@ static inline size_t sti_backend_usable_size(const void *block)
     return mi_usable_size(block);
 }
 
-/* That a live block lies in, of any address in that. */
+/* The heap of a live block; block may be any address inside it. */
 static inline sti_backend_heap *sti_backend_heap_of(const void *block)
 {
     return mi_heap_of(block);

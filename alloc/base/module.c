@@ -233,8 +233,7 @@ atomic_bool sti_link_is_good;
 static atomic_bool is_settled;
 
 /* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
- * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
- * search. */
+ * is found there, but not defined. Modules that were loaded with the program are listed in the order of the search. */
 static const struct link_map *definer(const char *symbol)
 {
     const void *address = dlsym(RTLD_DEFAULT, symbol);

@@ -65,8 +65,8 @@ uintptr_t sti_libc_code(const char *name);
 
 /* --- Whose functions the program uses; include/stint/link.h says why that matters. Any thread. --- */
 
-/* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes
- * later in the order of the search. */
+/* Set by the first call that runs something, where all functions are ours. The answer stays true: a module that is
+ * loaded later comes later in the order of the search. */
 extern atomic_bool sti_link_is_good __attribute__((visibility("hidden")));
 
 /* The same before that is known, and where the flags may allow it all the same. */

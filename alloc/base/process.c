@@ -63,9 +63,9 @@ void *sti_process_lasting_aligned(size_t alignment, size_t size) STI_SAME_AS(sti
  * for meanwhile, nor later if nobody allocates any more. So one of ours at a time asks it, until nobody has asked that
  * one meanwhile:
  *
- *   AT_REST    -> COLLECTING   who does that asks mimalloc
- *   COLLECTING -> ASKED        by one who comes meanwhile and has freed all that it has; then it goes away
- *   ASKED      -> COLLECTING   by the one who asks mimalloc, which it does again
+ *   AT_REST    -> COLLECTING   by the thread that then asks mimalloc
+ *   COLLECTING -> ASKED        by a thread that comes meanwhile, after it has freed all that it has; it goes on
+ *   ASKED      -> COLLECTING   by the asking thread, which asks mimalloc again
  *   COLLECTING -> AT_REST      by the same
  *
  * Each is a read-modify-write, acquire and release: what was freed before ASKED is seen by what mimalloc is asked for

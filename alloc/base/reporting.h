@@ -59,7 +59,7 @@ static inline bool sti_reporting_is_on_around(const struct sti_scope *scope)
     return __builtin_expect(scope != NULL, 0);
 }
 
-/* It has just been tripped: here, or by another thread of its task. */
+/* The scope has just been tripped: here, or by another thread of its task. */
 static inline void sti_reporting_tripped(struct sti_scope *scope)
 {
     if (sti_reporting_is_on(scope))
@@ -82,7 +82,7 @@ static inline void sti_reporting_delivered(struct sti_thread *thread, const stru
         sti_reporting_hooks->delivered(thread, stopped);
 }
 
-/* It holds so much, with what scopes inside it hold. */
+/* The scope holds so much, with what scopes inside it hold. */
 static inline void sti_reporting_measured(struct sti_scope *scope, size_t held)
 {
     if (sti_reporting_is_on(scope))

@@ -372,7 +372,7 @@ bool sti_account_reserve(stint_account *account, const stint_account *end, uint6
 }
 
 /* --- Labels: what an account is called where its tasks are counted. A label is filled, then put at its number
- * (release), with the lock; a thread that finds it there (acquire) sees it whole. It stays for good. --- */
+ * (release), with the lock; a thread that finds it there (acquire) sees it whole. A label is never freed. --- */
 
 static struct sti_label others = { .name = STI_LABEL_OTHERS };
 static _Atomic(struct sti_label *) labels[STI_LABELS_MAX] = { &others };

@@ -154,8 +154,8 @@ void *sti_adopt(void *block, size_t size, const void *caller);
 /* When that may be a sample point. */
 bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller);
 
-/* Charge a record of so many bytes to the innermost scope, if there is one. caller: who called the public function.
- * False: ENOMEM is to be returned. thread: sti_thread_metered. */
+/* Charge a record of so many bytes to the innermost scope, if there is one. caller: the return address of the public
+ * function. False: ENOMEM is to be returned. thread: sti_thread_metered. */
 static inline bool sti_record_charge_to(struct sti_thread *thread, size_t size, const void *caller)
 {
     uint64_t charge = sti_meter_rounded(size);

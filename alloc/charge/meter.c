@@ -220,8 +220,8 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     return until_check;
 }
 
-/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. They count
- * for the peak too: nobody may look again before they are freed. */
+/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. The wanted
+ * bytes count for the peak too: the next measurement may come after they are freed. */
 static struct passed measure(struct sti_thread *thread, size_t wanted)
 {
     bool possible = wanted <= 2 * LARGEST_CHARGE;
@@ -236,7 +236,7 @@ static struct passed measure(struct sti_thread *thread, size_t wanted)
     return all.passed;
 }
 
-/* With what other threads have freed, which counts until it is collected: only that answers those who ask. */
+/* With what other threads have freed, which counts until it is collected: only collecting answers the question. */
 static struct passed measure_collected(struct sti_thread *thread, size_t wanted)
 {
     struct sti_share *share = sti_group_member(thread->scope);

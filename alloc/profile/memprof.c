@@ -36,7 +36,7 @@ enum state {
 struct sti_memprof_settings sti_memprof_settings;
 
 static _Atomic enum state state;
-static uint64_t profiles; /* so far; of whoever changes the state */
+static uint64_t profiles; /* so far; written by the thread that changes the state */
 static _Atomic uint64_t users;
 
 bool sti_memprof_enter(uint64_t profile)
@@ -74,7 +74,7 @@ static bool is_valid(const stint_memprof_options *options)
     return options->rate > 0 && options->rate <= 1;
 }
 
-/* acquire and release: each who changes the profile finds it as the last one left it. */
+/* acquire and release: each thread that changes the profile finds it as the last one left it. */
 static bool change_from(enum state from)
 {
     return atomic_compare_exchange_strong_explicit(&state, &from, CHANGING, memory_order_acquire, memory_order_relaxed);

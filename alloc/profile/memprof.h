@@ -3,9 +3,9 @@
  * What the rooms of the profiler share: the running profile, and calls of the user's tracker. Each function says its
  * thread.
  *
- * Stop. Whoever reads the profile, or holds a block that is followed, is a user of it meanwhile. To stop is to take the
- * profile's number away, to wait until there is no user, and to take all that is left out of the set. Between users and
- * who stops there is a handshake (thread.h):
+ * Stop. A thread that reads the profile, or holds a followed block, is a user of the profile meanwhile. To stop is to
+ * take the profile's number away, to wait until there is no user, and to take all that is left out of the set. Between
+ * users and the stopping thread there is a handshake (thread.h):
  *
  *   user:     count + 1 (seq_cst) ... load number (seq_cst): is it that profile's?
  *   stopping: store 0 into number (seq_cst) ... load count (seq_cst): is it 0?

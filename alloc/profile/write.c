@@ -26,15 +26,15 @@
 
 /* --- Loading the module that writes profiles (write.h). Any thread.
  *
- * It is looked for where it was installed beside this library (lib/stint/), and where it was built beside it. This
- * library's folder is the one that the loader knows, in full, from when it loaded it: neither a change of the working
- * directory nor a relative search path moves it. ($ORIGIN would be that of whoever stands in dlopen's place, such as a
+ * The module is looked for where it was installed beside this library (lib/stint/), and where it was built beside it.
+ * The loader knows this library's folder in full from when it loaded the library: neither a change of the working
+ * directory nor a relative search path moves it. ($ORIGIN would be that of a library that overrides dlopen, such as a
  * sanitizer.) The version is a part of the module's name, so a library that is older than what is installed by now
  * finds none rather than another's.
  *
- * Constructors run meanwhile, those of libdw and what it loads in turn. They may happen to do so in the midst of a
- * task, but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are
- * the task's. */
+ * Constructors run meanwhile, those of libdw and what it loads in turn. These calls may happen in the midst of a task,
+ * but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are the
+ * task's. */
 
 #define MODULE "stint-profile-" STINT_VERSION ".so"
 #define FOLDER_MAX (2 * (size_t)PATH_MAX) /* a working directory, and a path from there */
@@ -189,12 +189,12 @@ int sti_profile_write(const struct sti_profile_means *means, const struct sti_ga
 /* --- The gathering of a profile (write.h). Any thread, in the callbacks of the tracker.
  *
  * A hash table that only grows. A site is filled, then pushed onto its chain (release), and never changes nor moves
- * until the profile is freed; who finds it (acquire) sees it whole. A push reads what it replaces without acquiring it,
- * and need not: the exchange continues that one's release sequence. Two threads that meet a callstack for the first
- * time at once may both push a site for it: they are added up wherever sites are read.
+ * until the profile is freed; a thread that finds it (acquire) sees it whole. A push reads what it replaces without
+ * acquiring it, and need not: the exchange continues that one's release sequence. Two threads that meet a callstack for
+ * the first time at once may both push a site for it: they are added up wherever sites are read.
  *
- * A site's four numbers only grow, and what has ended was allocated before: it is added later (release). So who reads
- * first what has ended (acquire) never finds more of that than of what was allocated. Objects are counted in parts of
+ * A site's four numbers only grow, and what has ended was allocated before: it is added later (release). So a reader
+ * that first reads what has ended (acquire) never finds more ended than allocated. Objects are counted in parts of
  * 1/65536, for a sample in a large block stands for a fraction of it. */
 
 #define OBJECT STI_PROFILE_OBJECT

@@ -76,8 +76,8 @@ struct sti_profile_values {
 };
 struct sti_profile_values sti_profile_values(const struct sti_gathered *gathered, const struct sti_profile_site *site);
 
-/* --- A profile at one moment, which the writers of its formats write. One thread. Those and what they need are in the
- * module of write.h. */
+/* --- A profile at one moment, which the writers of its formats write. One thread. The formats and the libraries that
+ * they need are in the module of write.h. */
 
 /* Of the C++ runtime: a name for people. */
 typedef char *sti_demangle_fn(const char *name, char *buffer, size_t *size, int *status);
@@ -87,7 +87,7 @@ struct sti_other_module {
     uintptr_t begin; /* in that process's memory */
     uintptr_t end;
     const char *path;
-    bool may_be_read; /* its file, for its symbols: nobody who may want to do harm has named it */
+    bool may_be_read; /* its file, for its symbols: the path comes from a trusted source */
 };
 
 struct sti_other_modules {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task had taken: its blocks by size, what they begin with, the largest, and who holds them; see report.h.
- * Thread of the scope only; nothing is made or freed there meanwhile.
+ * What a task had taken: its blocks by size, what they begin with, the largest, and which callstacks hold them; see
+ * report.h. Thread of the scope only; nothing is made or freed there meanwhile.
  *
  * mimalloc tells of each page how many blocks of which size live there, at some nanoseconds a page. Which of them live
  * it tells only for all blocks of a page at once, and that is what takes time. So what blocks begin with is read where
@@ -282,8 +282,8 @@ static void walk_heaps(struct sti_report_heap *report, const struct sti_scope *s
     }
 }
 
-/* --- Who holds a task's memory, as samples tell, of its own or else of the running profile's: those whose blocks live
- * in the task, by their callstacks. --- */
+/* --- Which callstacks hold a task's memory, as samples show: the task's own samples, or else those of the running
+ * profile whose blocks live in the task. --- */
 
 #define SITES 1024 /* callstacks; a power of two. What comes when half of the room is taken is only summed up */
 
@@ -328,7 +328,7 @@ static bool is_held(const struct finding *finding, const void *block)
     return finding->singles != NULL && i < finding->singles->count;
 }
 
-/* Others may be about to free the block: so what is kept of it is a copy, and the site, which lives on. */
+/* Another thread may be about to free the block: so the report keeps a copy, and the site, which lives on. */
 static void note_sample(uintptr_t block, const void *metadata, void *argument)
 {
     struct finding *finding = argument;

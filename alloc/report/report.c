@@ -92,9 +92,9 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
     return 0;
 }
 
-/* --- One that another process has made, of which this one has a copy that may say anything. It is made safe here, not
- * true: numbers of entries fit, texts end, values have a name, truth values are 0 or 1. Addresses are mere numbers to
- * all who read them. Any thread. */
+/* --- One that another process has made, of which this one has a copy that may say anything. The check makes the copy
+ * safe, not true: numbers of entries fit, texts end, values have a name, truth values are 0 or 1. Every reader takes
+ * addresses for mere numbers. Any thread. */
 
 #define INTERVAL_MAX 1e18 /* bytes from one sample to the next, which an integer holds */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report of a task that did not end Ok: what is taken down, by whom, and where it goes. include/stint/report.h says
- * what it is for.
+ * The report of a task that did not end Ok: what is taken down, by which thread, and where it goes.
+ * include/stint/report.h says what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
- * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
- * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
- * the module that writes profiles (write.c). When the task has ended, the report is its taker's, and is never changed
- * again; that of one that has ended Ok is freed. */
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and which
+ * callstacks hold it). Everything in it is addresses and numbers; what they are called is looked up when it is written,
+ * in the module that writes profiles (write.c). When the task has ended, the report is its taker's, and is never
+ * changed again; that of one that has ended Ok is freed. */
 #ifndef STI_ALLOC_REPORT_REPORT_H
 #define STI_ALLOC_REPORT_REPORT_H
 
@@ -192,7 +192,7 @@ void sti_report_free(struct stint_report *report);
 void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome);
 
 /* Make one of the bytes of another process's, wherever they come from: what they say may be wrong, but it can be read
- * and written as any other. It has to be described. 0; EPROTO: they are not so many; ENOMEM. */
+ * and written as any other. The report has to be described first. 0; EPROTO: they are not so many; ENOMEM. */
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 
 /* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */

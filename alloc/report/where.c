@@ -118,7 +118,7 @@ static void publish(const struct sti_scope *scope)
     if (report == NULL)
         return;
     take_stack(&report->tripped, scope, scope->thread->stopped);
-    /* release: who takes it sees it whole. */
+    /* release: the thread that takes it sees it whole. */
     if (!atomic_compare_exchange_strong_explicit(&scope->shared->report, &none, report, memory_order_release,
                                                  memory_order_relaxed))
         sti_report_free(report);

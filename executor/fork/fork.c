@@ -178,7 +178,7 @@ static bool has_ended(const struct sti_offer *offer)
     return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
 }
 
-/* Steal back from whoever has the awaited subtask; from others of the same task when that one has nothing. */
+/* Steal back from the worker that has the awaited subtask; from others of the same task when that one has nothing. */
 static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 {
     const struct sti_group *group = atomic_load_explicit(&awaited->group, memory_order_relaxed);
@@ -196,8 +196,8 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
     return true;
 }
 
-/* A worker that sleeps here has given its place to a substitute. Of a long sleep others must know who look for circles
- * (deadlock.h); no signal could end it. */
+/* A worker that sleeps here has given its place to a substitute. Workers that look for circles must know of a long
+ * sleep (deadlock.h); no signal could end it. */
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer)
 {
     sti_substitute_fall_asleep(worker, 1);

@@ -66,7 +66,8 @@ static struct report *make_report(const struct sti_overdue_entry *entry, uint64_
     return report;
 }
 
-/* The entry is out, and the task still runs, as the worker has to have the lock to go on. It may have more time now. */
+/* The entry is out, and the task still runs, as the worker has to have the lock to go on. The task may have more time
+ * now. */
 bool sti_overdue_deal_with(struct sti_timer *timer)
 {
     struct sti_overdue_entry *entry = (struct sti_overdue_entry *)timer;
@@ -102,9 +103,9 @@ void sti_overdue_end_task(struct sti_overdue_entry *entry)
         sti_substitute_return(entry->worker);
 }
 
-/* --- Measuring neglect. After the task has run, so that tasks which did not wait pay a comparison for it: a
- * worker that was idle while it waited, and has gone to work since, is missed unless it is the one that took it. Idle
- * is who is parked while nobody has been called: the load of the machine is not measured. */
+/* --- Measuring neglect. After the task has run, so that tasks which did not wait pay a comparison for it: a worker
+ * that was idle while it waited, and has gone to work since, is missed unless it is the one that took it. A worker
+ * counts as idle while it is parked and no worker has been called: the load of the machine is not measured. */
 
 /* Nanoseconds from when the task was submitted, or somebody was parked, until this. */
 static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)

@@ -58,10 +58,10 @@ struct sti_pool_hooks {
     /* For the claimant: as sti_task_run. */
     void (*run)(struct sti_worker *worker, sti_task *task);
 
-    /* The task has resolved, and all who followed have been told; perhaps again. Under the task's lock. */
+    /* The task has resolved, and its continuations have been run; may be called again. Under the task's lock. */
     void (*settle)(sti_task *task);
 
-    /* The worker that has run it comes here when it has resolved, and who waited has been woken. */
+    /* Called by the worker that has run the task when it has resolved and its waiters have been woken. */
     void (*tidy)(struct sti_worker *worker, sti_task *task);
 };
 
@@ -109,7 +109,7 @@ static inline bool sti_pool_is_open(const stint_pool *pool)
     return atomic_load_explicit(&pool->phase, memory_order_acquire) == STI_POOL_OPEN;
 }
 
-/* How many of the pool's workers are threads, or were: its own, then substitutes. For whoever looks through them
+/* How many of the pool's workers are threads, or were: its own, then substitutes. For threads that look through them
  * all. */
 static inline unsigned sti_pool_slots(const stint_pool *pool)
 {
@@ -122,8 +122,8 @@ static inline unsigned sti_pool_slots(const stint_pool *pool)
  * when the system allows no more threads, or their processors cannot be read. The thread that creates the pool. */
 unsigned sti_start_workers(stint_pool *pool, bool pinned);
 
-/* Start one substitute. It may run where the calling thread may, that of a pinned pool on any of the processors that
- * its workers have. False: the system allows no more threads. Any thread, in a task too. */
+/* Start one substitute. A substitute may run where the calling thread may; a pinned pool's on any of the processors
+ * that its workers have. False: the system allows no more threads. Any thread, in a task too. */
 bool sti_start_substitute(struct sti_worker *substitute);
 
 #endif

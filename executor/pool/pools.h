@@ -14,8 +14,8 @@
 #include "alloc/base/tally.h"
 #include "alloc/charge/account.h"
 
-/* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
- * account that is free again, and memory that idle workers are to give back. Any thread. */
+/* --- The list of the process's pools: for what comes from outside and concerns all of them. Two things do: a free slot
+ * of an account, and memory that idle workers are to give back. Any thread. */
 
 /* What a pool is called where its numbers are written: its name, and where another on the list has that, "#" and a
  * number. */

@@ -38,12 +38,13 @@ bool sti_shutdown_leave_to_free(stint_pool *pool);
  * frees it. False: there was none left, and the pool is freed. */
 bool sti_shutdown_abandon(stint_pool *pool, unsigned *running);
 
-/* --- Farewells: when stint_pool_destroy returns, the callbacks of the pool's tasks have returned. Those of a task that
- * a worker ran have before the worker leaves. But a task that is ended unstarted, by stint_future_cancel or at its
- * deadline, is ended by any thread, which may be in its callbacks for long after the task's entry has been dropped.
- * Whoever drops such an entry therefore notes the task, unless all of that is over; and stint_pool_destroy waits for
- * those that are noted. Each that is noted has two others looked at, in turn, and taken off if their callbacks are
- * over: so as many are noted as were at once under way, and not as many as there have been. */
+/* --- Farewells: when stint_pool_destroy returns, the callbacks of the pool's tasks have returned. The callbacks of a
+ * task that a worker ran have returned before the worker leaves. But a task that is ended unstarted, by
+ * stint_future_cancel or at its deadline, is ended by any thread, which may be in its callbacks for long after the
+ * task's entry has been dropped. A thread that drops such an entry therefore notes the task, unless its callbacks are
+ * over; and stint_pool_destroy waits for those that are noted. Each that is noted has two others looked at, in turn,
+ * and taken off if their callbacks are over: so as many are noted as were at once under way, and not as many as there
+ * have been. */
 
 struct sti_farewells {
     pthread_mutex_t lock;
@@ -61,7 +62,7 @@ void sti_farewell_drop(stint_pool *pool, sti_task *task);
 /* The caller is about to end a task that it has claimed, without an entry that somebody would drop later. */
 void sti_farewell_note(stint_pool *pool, sti_task *task);
 
-/* Wait until those who are noted have resolved, and all who followed them have been told. Nothing is noted any more. */
+/* Wait until the noted tasks have resolved, and all their continuations have been run. Nothing is noted any more. */
 void sti_farewell_await_all(stint_pool *pool);
 
 #endif

@@ -15,8 +15,8 @@
  *
  * A member is attached from the moment at which its continuation is on its list until that has been run, or taken off
  * again. References: one for the caller; one for each compound future that it is a member of; one for all members that
- * are attached, together: attached counts these, and whoever brings it to 0 gives that reference back. The members are
- * kept until the block goes.
+ * are attached, together: attached counts these, and the thread that brings the count to 0 gives that reference back.
+ * The members are kept until the block goes.
  *
  * What nobody needs any more leaves its members, so that nothing of it stays with one that lives long: of any, when one
  * member has decided; and when all references but that of the attached ones have gone, and nothing is to follow.
@@ -94,7 +94,7 @@ struct sti_look {
 /* Whether it is so of one of the tasks that have to end before this one has, or of itself. The caller keeps it. */
 bool sti_look_at(struct sti_look *look, sti_task *task);
 
-/* For those who look by themselves. False: no further. */
+/* For callers that look by themselves. False: no further. */
 static inline bool sti_look_enter(struct sti_look *look)
 {
     if (look->depth == STI_LOOK_DEPTH || look->entered == STI_LOOK_FUTURES)

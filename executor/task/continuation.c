@@ -14,7 +14,7 @@
 #include "executor/base/event.h"
 #include "executor/pool/pool_state.h"
 
-/* --- The list of continuations and the line of the tasks whose continuations are told. --- */
+/* --- The list of continuations, and the queue of the tasks whose continuations are drained. --- */
 
 #define SLEEPERS 1U
 #define FOLLOWED 2U
@@ -175,7 +175,7 @@ static void settle(sti_task *task)
     task->is_told = false;
 }
 
-/* NULL: there is none; and if this was the end, the thread is not the teller any more. */
+/* NULL: there is none; and if this was the end, the thread is not the drainer any more. */
 static struct sti_continuation *take_next(sti_task *task, bool ends)
 {
     sti_continuation_lock(task);

@@ -82,15 +82,15 @@ static void offer(struct sti_slot_waiter *waiter)
     atomic_store_explicit(&waiter->task->state, STI_TASK_DUE, memory_order_release);
 }
 
-/* It has got no slot, but a plain one has been offered all the same: somebody may have claimed it, and then it needs
- * none any more. */
+/* The task has got no slot. A plain task has been offered all the same: another thread may have claimed it, and then it
+ * needs no slot any more. */
 static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     if (task->fair_queue != NULL)
         offer(&((struct sti_delayed *)task)->waiter);
     if (task->fair_queue != NULL || change(task, STI_TASK_QUEUED, STI_TASK_DUE))
         return true;
-    sti_farewell_drop(pool, task); /* as whoever takes out its entry would */
+    sti_farewell_drop(pool, task); /* as the thread that takes out its entry would */
     return false;
 }
 
@@ -120,7 +120,7 @@ static void answer(struct sti_slot_waiter *waiter, int error)
     struct sti_delayed *delayed = delayed_of(waiter);
     sti_task *task = waiter->task;
     if (error == 0) {
-        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for this one */
+        sti_deadlock_stir(delayed->home, task); /* all sleepers may wait for this one */
         leave_list(delayed);
     } else {
         bool no_memory = error == ENOMEM;
@@ -144,7 +144,7 @@ void sti_delayed_start_claimed(sti_task *task)
     sti_queue_slots_keep(queue_slots, 1);
     int error = sti_queue_slots_stand(delayed->home, &delayed->waiter);
     if (error == 0 && sti_task_is_due(task))
-        sti_deadlock_stir(delayed->home, task); /* those who sleep may all wait for it, and nobody make a slot */
+        sti_deadlock_stir(delayed->home, task); /* all sleepers may wait for it, and no thread make a slot */
     sti_queue_slots_keep(queue_slots, -1);
     if (error == 0)
         sti_task_release(task);

@@ -71,8 +71,8 @@ static __attribute__((noinline)) int take_back(sti_task *task, stint_future **fu
 }
 
 /* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
- * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
- * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
+ * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for the thread
+ * that empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
  * entries' room, which has closed before the pool. */
 static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *pool, sti_task *task,
                                                                     stint_future **future)

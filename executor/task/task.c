@@ -251,7 +251,7 @@ int stint_future_set_budget(stint_future *future, const stint_budget *budget)
     return sti_task_is_resolved(future) ? EALREADY : sti_limits_change(&future->limits, budget);
 }
 
-/* As its last sample point left it, and the next one is asked for, for whoever asks again. */
+/* The usage as the last sample point left it; the next sample point is requested, for the next question. */
 static stint_usage usage_so_far(sti_task *task)
 {
     struct sti_limits *limits = &task->limits;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The task, from its submission to its outcome. It is one block of memory, and it is also the stint_future that the
+ * The task, from its submission to its outcome. A task is one block of memory, and is also the stint_future that the
  * caller holds.
  *
  *   NEW ----> QUEUED ----> CLAIMED ----> RESOLVED
  *    offer         claim         resolve
  *
- *   offer    by the submitter, before the task enters a queue. Release: whoever claims it sees it whole, and all that
- *            the submitter had written before.
+ *   offer    by the submitter, before the task enters a queue. Release: the thread that claims it sees it whole, and
+ *            all that the submitter had written before.
  *   claim    a compare-and-swap, so one thread wins: a worker that found the task in a queue, a task that waits for it
  *            and runs it itself, or a thread that ends it unstarted (stint_future_cancel, a shutdown). Acquire.
- *            That thread leaves the reason in the state, for whoever meets the entry before it has resolved.
- *   resolve  by the thread that claimed it, once the outcome is written. Release: who then reads RESOLVED (acquire) may
- *            read the outcome, which never changes again.
+ *            An ending thread leaves the reason in the state, for a worker that meets the entry before the task has
+ *            resolved.
+ *   resolve  by the thread that claimed it, once the outcome is written. Release: a thread that then reads RESOLVED
+ *            (acquire) may read the outcome, which never changes again.
  *
  * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
- * whoever takes it out later finds the state past QUEUED and drops it.
+ * the worker that takes it out later finds the state past QUEUED and drops it.
  *
  * What waits until it has resolved, and what is to happen then, is in continuations: continuation.h.
  *
- * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
- * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool
- * is only ever compared: futures outlive pools.
+ * References: one for the queue's entry, given back by the thread that takes it out and is done with the task; one for
+ * the caller's future; one for each compound future that it is a member of. The last one frees the block. The task's
+ * pool is only ever compared: futures outlive pools.
  *
  * A compound future (compound.h) is such a block too, with no function: it is CLAIMED from the beginning and never
  * queued.
@@ -81,16 +82,17 @@ struct stint_future {
     atomic_int state;
     atomic_uint references;
     atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
-    sti_event woken;           /* signalled when those who wait for it have to look again */
+    sti_event woken;           /* signalled when its waiters have to look again */
     atomic_uint lock;
-    bool is_told; /* by a teller; this, the next one, last_continuation and told: under the lock */
+    bool is_told; /* by a drainer; this, the next one, last_continuation and drained: under the lock */
     struct sti_continuation *first_continuation;
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
     struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
     struct sti_monitor *monitor;         /* that ends it at its deadline while it waits; NULL: it has none */
     bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
     bool entered;                        /* its account counts it as running: for the claimant */
-    bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
+    bool counted; /* among the pool's outcomes, or not to be: decided by the thread that has its queue entry, when it
+                     has resolved */
     unsigned submitter;   /* in a trace (tracing.h); for the submitter, then the claimant */
     stint_report *report; /* NULL: there is none */
     stint_fn *fn;         /* NULL: a compound future. All before this is 0 in a new task, but for references */
@@ -99,14 +101,14 @@ struct stint_future {
     uint64_t submitted_ns;
     stint_options options;
     struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
-    const struct sti_continuation *told;         /* the one that the teller runs, or has run last */
+    const struct sti_continuation *told;         /* the one that the drainer runs, or has run last */
     sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (shutdown.h) */
     struct sti_fair_entry *fair_entry;           /* this and the next one: under the entries' lock */
     TAILQ_ENTRY(stint_future) fair_link;
     uint64_t charged; /* to its entry as it began; for the claimant */
     union {
         struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
-        struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
+        struct sti_line_turn turn; /* its drainer's, once it has resolved (continuation.h) */
     };
     stint_token token;        /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     struct sti_limits limits; /* as they are now; stint_future_set_budget changes them */
@@ -160,8 +162,8 @@ void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 /* For the claimant, when the outcome is written: this is the moment at which the future resolves. */
 void sti_task_resolve(sti_task *task);
 
-/* For whoever takes out the entry of a task that it has not claimed: count the outcome of one that never starts. True:
- * it is one, or may be. */
+/* For a thread that takes out the entry of a task that it has not claimed: count the outcome of a task that never
+ * starts. True: it is one, or may be. */
 bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes);
 
 /* By its claimant, which is to resolve it: it never starts, and has no entry that somebody would take out. */
