@@ -103,7 +103,7 @@ static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give
     mi_theap_collect(theap, give_back);
 }
 
-/* The same of the calling thread's part of the process's heap. */
+/* Collect the calling thread's part of the process's heap in the same way. */
 static inline void sti_backend_thread_collect(void)
 {
     mi_theap_collect(mi_theap_get_default(), true);
@@ -342,7 +342,7 @@ static inline void sti_backend_free(void *block)
     STI_BACKEND_FREE(block);
 }
 
-/* Of any address. */
+/* Whether the allocator has made the block at this address; any address may be asked for. */
 static inline bool sti_backend_has_made(const void *block)
 {
     return mi_is_in_heap_region(block);

@@ -85,8 +85,8 @@ struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
  * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
 
-/* Its personality: the function that an unwinder asks what it does with an exception. 0: it has none, so that nothing
- * is done there, or it is not described. */
+/* The frame's personality: the function that tells an unwinder what to do with an exception there. 0: the frame has
+ * none, so nothing is done there, or no table describes the frame. */
 #define STI_FRAME_PERSONALITY_UNKNOWN UINTPTR_MAX /* it has one, and no compiler writes it like that here */
 uintptr_t sti_frame_personality(uintptr_t instruction);
 

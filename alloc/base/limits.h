@@ -58,7 +58,7 @@ static inline void sti_limits_init(struct sti_limits *limits)
     atomic_init(&limits->asked, 0);
 }
 
-/* Of the limits that count now; 0: those of the options. */
+/* The version of the limits that count now; 0: the limits of the options count. */
 static inline uint64_t sti_limits_version(const struct sti_limits *limits)
 {
     return atomic_load_explicit(&limits->version, memory_order_seq_cst) & ~STI_LIMITS_STOPPED;

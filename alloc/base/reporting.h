@@ -51,7 +51,7 @@ static inline bool sti_reporting_is_on(const struct sti_scope *scope)
     return __builtin_expect(sti_reporting_level(scope) != STINT_REPORT_NONE, 0);
 }
 
-/* Of the scope, or of one around it. */
+/* Whether the scope, or one around it, is reported. */
 static inline bool sti_reporting_is_on_around(const struct sti_scope *scope)
 {
     while (scope != NULL && !sti_reporting_is_on(scope))

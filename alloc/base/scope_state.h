@@ -43,7 +43,7 @@ struct sti_watch {
     unsigned calls; /* of user functions for this watch that are running now */
 };
 
-/* Of its limit on processor time: interrupt/watch.h. */
+/* What a scope knows of its limit on processor time: interrupt/watch.h. */
 struct sti_cpu {
     _Atomic uint64_t limit; /* 0: not measured. Written by its thread */
     _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
@@ -67,7 +67,8 @@ struct sti_holds {
     const volatile void *objects[STI_HOLD_REMEMBERED];
 };
 
-/* Of an unwind of its code (interrupt/unwind.h). In the scope, whose memory outlasts all the frames that are left. */
+/* The state of an unwind of the scope's code (interrupt/unwind.h). It lies in the scope, whose memory outlasts all the
+ * frames that are left. */
 struct sti_unwind {
     struct _Unwind_Exception exception;
     bool under_way;

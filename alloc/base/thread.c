@@ -28,7 +28,7 @@ _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody 
 /* Told of each record that a thread takes for itself, and before of the thread, with NULL; set at start. */
 static void (*record_taken)(struct sti_thread *thread);
 
-/* Of what happens in its scopes; likewise (reporting.h). */
+/* Called for what happens in a thread's scopes; registered in the same way (reporting.h). */
 const struct sti_reporting_hooks *sti_reporting_hooks;
 
 static struct sti_thread *adopt_record(void)

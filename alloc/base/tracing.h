@@ -126,7 +126,7 @@ struct sti_trace_submitters {
 extern _Thread_local struct sti_trace_submitters sti_trace_submitters __attribute__((visibility("hidden")));
 unsigned sti_trace_begin_submitter(unsigned epoch);
 
-/* Of what the calling thread submits, in this trace. */
+/* The submitter that the calling thread's tasks carry in this trace. */
 static inline unsigned sti_trace_submitter(unsigned epoch)
 {
     if (__builtin_expect(sti_trace_submitters.epoch != epoch, 0))

@@ -38,7 +38,7 @@ void sti_account_await_no_more(stint_account *account);
 /* Call the listener for each account from this one up to end, without it, that is waited for. */
 void sti_account_tell(stint_account *account, const stint_account *end);
 
-/* The same for this account alone. */
+/* Notify waiters of this account alone. */
 void sti_account_tell_itself(stint_account *account);
 
 /* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more
@@ -63,10 +63,10 @@ bool sti_account_begin_waiting(stint_account *account);
  * may be waiting for that. */
 bool sti_account_end_waiting(stint_account *account);
 
-/* Its share of processor time; of NULL too. */
+/* The account's share of processor time; also for NULL. */
 unsigned sti_account_weight(const stint_account *account);
 
-/* The one that it lies in; NULL: none. */
+/* The account that it lies in; NULL: none. */
 const stint_account *sti_account_parent(const stint_account *account);
 
 /* Whether inner is this account or lies below it. */

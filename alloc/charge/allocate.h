@@ -29,7 +29,7 @@
 /* errno is ENOMEM; returns NULL. */
 __attribute__((cold)) void *sti_allocate_failed(void);
 
-/* Of any size, for any caller, at a sample point or not. */
+/* Allocate a block of any size, for any caller, at a sample point or not. */
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 
@@ -41,7 +41,7 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller);
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
 
-/* Of a block of whoever made it. */
+/* The usable size of a block, whichever allocator made it. */
 size_t sti_allocate_usable_size(const void *block);
 
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)

@@ -42,11 +42,12 @@ struct sti_tracked {
  * ENOMEM. */
 int sti_tracked_prepare(void);
 
-/* Its gone need not be set. A block may be in the set twice: as a sample of the profile's, and as one of a rate's
- * (below), whose entry is nothing but memory. Where a function does not say so, it knows of the profile's only. */
+/* Add an entry, whose member gone need not be set. A block may be in the set twice: as a sample of the profile's, and
+ * as one of a rate's (below), whose entry is nothing but memory. Where a function does not say so, it knows of the
+ * profile's only. */
 void sti_tracked_add(struct sti_tracked *entry);
 
-/* A number that no other has. */
+/* Returns a number that no other entry has. */
 uint64_t sti_tracked_new_number(void);
 
 /* Take a rate's out. NULL: there is none. */
@@ -66,10 +67,10 @@ struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, uint64_t number
  * come to its end meanwhile or is not followed any more, and is the caller's. */
 bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata);
 
-/* Is this one in the set? Of a rate's, too. */
+/* Whether this block is in the set, as a sample of the profile's or of a rate's. */
 bool sti_tracked_has(uintptr_t block, uint64_t number);
 
-/* Show its metadata, under the set's lock. Of a rate's, too. */
+/* Show the metadata of a block, under the set's lock; a rate's too. */
 typedef void sti_tracked_show_fn(uintptr_t block, const void *metadata, void *arg);
 void sti_tracked_show(uintptr_t block, uint64_t number, sti_tracked_show_fn *show, void *arg);
 

@@ -40,8 +40,8 @@ void sti_memprof_leave(void);
 /* Is the calling thread in a callback, or quiet? */
 bool sti_memprof_is_calling(void);
 
-/* As in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is a user meanwhile, so that
- * there is still the tracker for what it frees. Calling thread; does not nest. */
+/* The calling thread behaves as in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is
+ * a user meanwhile, so that the tracker is still there for what the thread frees. Calling thread; does not nest. */
 struct sti_quiet {
     struct sti_thread *counted;
     struct sti_scope *masked;

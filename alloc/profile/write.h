@@ -60,7 +60,7 @@ struct sti_profile_share {
     uint64_t objects; /* in parts of 1/STI_PROFILE_OBJECT */
 };
 
-/* Of a block with this allocation. False: no memory. */
+/* Fill in the share of a block with this allocation. False: no memory. */
 bool sti_gathered_share(struct sti_gathered *gathered, const stint_memprof_allocation *allocation,
                         struct sti_profile_share *share);
 
@@ -79,7 +79,7 @@ struct sti_profile_values sti_profile_values(const struct sti_gathered *gathered
 /* --- A profile at one moment, which the writers of its formats write. One thread. The formats and the libraries that
  * they need are in the module of write.h. */
 
-/* Of the C++ runtime: a name for people. */
+/* The C++ runtime's demangler: turns a symbol into a readable name. */
 typedef char *sti_demangle_fn(const char *name, char *buffer, size_t *size, int *status);
 
 /* A module of another process, whose addresses a report has: one that this process has not loaded, or has elsewhere. */

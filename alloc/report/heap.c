@@ -188,8 +188,8 @@ static void note_large(struct sti_report_heap *heap, size_t size, uintptr_t bloc
 
 #define LOOKS 8 /* at blocks of a full page, spread over it */
 
-/* Of the full pages of a class the first, the second, the fourth, and so on: so as many are looked at as there are
- * doublings. */
+/* Look into the first, the second, the fourth full page of a class, and so on: so the number of pages looked into grows
+ * with the logarithm. */
 static void look_into_full(struct sti_report_class *class, const struct sti_backend_area *area)
 {
     size_t pages = class->full_pages++;

@@ -181,7 +181,7 @@ struct stint_report {
 /* The scope's report, made if it has none. In a signal's handler: without the allocator. NULL: no memory. */
 struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler);
 
-/* One of nobody's, empty. NULL: no memory. */
+/* Make an empty report that belongs to no task yet. NULL: no memory. */
 struct stint_report *sti_report_make(bool in_handler);
 
 /* --- What was taken down. Any thread. --- */
@@ -195,13 +195,15 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
  * and written as any other. The report has to be described first. 0; EPROTO: they are not so many; ENOMEM. */
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 
-/* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
+/* Have the report's addresses looked up in these modules, which are copied. 0; ENOMEM. The thread that made the
+ * report. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
 
 /* At start. */
 void sti_report_start(void);
 
-/* --- The writing, in the module that writes profiles. Into memory. 0; ENOMEM. One thread at a time. --- */
+/* --- The writer of reports, in the module that writes profiles: writes into memory. 0; ENOMEM. One thread at a
+ * time. --- */
 
 typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
                                  stint_report_kind kind);

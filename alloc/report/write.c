@@ -45,7 +45,8 @@ static const struct sti_frame *awaited(struct writing *to, const struct sti_repo
 
 /* --- Putting text and values together. --- */
 
-/* Of a name for people: what is no character, or would do something to a terminal, as its bytes in hexadecimal. */
+/* Whether a character of a name is a control character, which might act on a terminal: reports for people show its
+ * bytes in hexadecimal. */
 static bool is_control(const char *character, size_t length)
 {
     unsigned char first = (unsigned char)character[0];
@@ -129,9 +130,9 @@ static const char *put_value(struct writing *to, const char *conversion, va_list
     return conversion + length;
 }
 
-/* As printf, but for these: %s is a name or a text of others, unless a width is given; %p is a struct sti_frame; %i is
- * a truth value; numbers without a sign are long. In JSON ' stands for a quotation mark, and nothing (or_nothing) is
- * null. */
+/* Writes as printf does, but for these: %s is a name or a text of others, unless a width is given; %p is a struct
+ * sti_frame; %i is a truth value; numbers without a sign are long. In JSON ' stands for a quotation mark, and nothing
+ * (or_nothing) is null. */
 __attribute__((format(printf, 2, 3))) static void put(struct writing *to, const char *format, ...)
 {
     va_list values;

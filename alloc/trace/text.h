@@ -58,7 +58,7 @@ static inline void put_hex(struct sti_trace_file *file, uint64_t number)
     PUT(file, "\"");
 }
 
-/* Of this library's own words. */
+/* Put one of this library's own words, which need no escapes. */
 static inline void put_word(struct sti_trace_file *file, const char *text)
 {
     PUT(file, "\"");

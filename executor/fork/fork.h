@@ -28,7 +28,7 @@ struct sti_stolen {
 /* A public fork of another worker, of this group unless it is NULL. Workers that have none are asked for some. */
 struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_group *group);
 
-/* Its task's. */
+/* The options of the stolen subtask's task. */
 const stint_options *sti_fork_options(struct sti_stolen stolen);
 
 /* The worker is about to sleep in the midst of a task, and so will neither run nor share what it has forked: let others

@@ -46,7 +46,8 @@ struct sti_pool_numbers {
     struct sti_tally sum;
 };
 
-/* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */
+/* Take the numbers of all pools; the caller frees them by sti_process_free. NULL where there is no pool. False: no
+ * memory. */
 bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
 /* At start. */

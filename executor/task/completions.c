@@ -91,7 +91,7 @@ static void release(stint_completions *queue)
     sti_process_free(queue);
 }
 
-/* --- The descriptor. Under a lock: so nothing of libc's is called in which a thread can be cancelled. --- */
+/* --- The descriptor. A lock is held: so the code calls no function of libc's that is a point of cancellation. --- */
 
 static void ring(stint_completions *queue)
 {

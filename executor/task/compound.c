@@ -289,7 +289,7 @@ static bool look_at_members(struct sti_look *look, const struct sti_compound *co
     return is_it;
 }
 
-/* Of one that resolves by hand. */
+/* Look at the tasks that a compound which resolves by hand waits for. */
 static bool look_at_awaited(struct sti_look *look, struct sti_compound *compound)
 {
     size_t count = 0;

@@ -39,8 +39,8 @@ struct sti_compound {
     size_t winner; /* any: once it has resolved */
     struct sti_line_turn cancelling;
     void (*cancel)(struct sti_line_turn *turn); /* in place of cancelling its members; or NULL */
-    /* Of one without members: the tasks that have to end before it resolves, each retained, in an array that the caller
-     * frees as well; NULL: none, or no memory. Or NULL. */
+    /* For a compound without members: returns the tasks that have to end before it resolves, each retained, in an array
+     * that the caller frees as well; NULL: none, or no memory. The pointer may be NULL. */
     sti_task **(*awaited)(struct sti_compound *compound, size_t *count);
     size_t count;
     struct sti_share members[];
@@ -56,8 +56,8 @@ static inline sti_task *sti_compound_member(const struct sti_compound *compound,
     return compound->members[index].continuation.task;
 }
 
-/* One without members yet, at the beginning of a block of so many bytes, all zero, with one reference for the caller;
- * with a count of 0 its owner resolves it. NULL: no memory. */
+/* Make a compound without members yet, at the beginning of a block of so many bytes, all zero, with one reference for
+ * the caller; with a count of 0 its owner resolves it. NULL: no memory. */
 struct sti_compound *sti_compound_create(bool any, size_t count, size_t size);
 
 void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage);

@@ -248,7 +248,8 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
     return 0;
 }
 
-/* One of them, retained; NULL: the group is idle. The newest is most likely to be one that nobody has started. */
+/* Find a task of the group, retained; NULL: the group is idle. The newest task is the one that is most likely not to
+ * have been started. */
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
     sti_plain_mutex_lock(&group->lock);

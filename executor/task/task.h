@@ -155,7 +155,7 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason);
 bool sti_task_mark_ending(sti_task *task, stint_reason reason);
 
 /* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow.
- * Or give it one without a start. */
+ * The second function gives it an outcome without a start. */
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
 void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 
@@ -204,7 +204,7 @@ static inline bool sti_task_is_resolved(const sti_task *task)
 /* --- Making a task, as a part of the one function that does it most often (submit.c). What is written is what somebody
  * reads before it is written again. Any thread. */
 
-/* Not known to be zeros: or the compiler would write them a word at a time. */
+/* Hides that these options are zeros: the compiler would write them a word at a time. */
 static inline const stint_options *sti_no_limits(void)
 {
     static const stint_options none = STINT_OPTIONS_INIT;

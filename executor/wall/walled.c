@@ -94,7 +94,7 @@ static struct sti_walled *walled_of(sti_task *task)
     return (struct sti_walled *)task;
 }
 
-/* Not called: the pool's hook runs the task. */
+/* The pool's hook runs the task, so nothing calls this function. */
 static int walled_fn(void *arg, void **value)
 {
     (void)arg;
@@ -371,7 +371,7 @@ static enum end end_of_silent(const struct sti_walled *walled)
     return sti_wall_child_has_ended(walled->driver->child) ? end_of_dead(walled) : LIED;
 }
 
-/* One of each limit, and of each change of the limits. */
+/* Take a child's warning, of which there is one for each limit and each change of the limits. */
 static bool take_warning(struct sti_walled *walled, const struct sti_wall_message *message)
 {
     const stint_budget budget = sti_task_budget(&walled->task);
@@ -892,7 +892,7 @@ static void settle_walled(sti_task *task)
         sti_wall_leave_pool(walled->wall, home);
 }
 
-/* To start a process and to end one take long: no waiter for the answer has to wait for that. */
+/* Starting a process and ending one take long: no waiter for the answer has to wait for either. */
 static void tidy_walled(struct sti_worker *worker, sti_task *task)
 {
     stint_wall *wall = walled_of(task)->wall;
