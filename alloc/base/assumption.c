@@ -169,7 +169,7 @@ static __attribute__((noinline, cold)) void run_the_others(void)
 {
     sti_backend_heap *heap = sti_process_begin_heap(NULL);
     if (heap == NULL)
-        return; /* nor is there memory for whoever wants to use it: the next one tries again */
+        return; /* nor is there memory for the caller: the next call tries again */
     note(STI_ASSUMED_HEAPS, knows_heaps(heap));
     note(STI_ASSUMED_COUNTS, knows_counts(heap));
     note(STI_ASSUMED_SIZES, knows_sizes(heap));

@@ -33,11 +33,11 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
     return mi_heap_theap(heap);
 }
 
-/* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does,
- * a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under it:
- * none of this is locked. So the library's heaps give up none while their thread lives: full pages are put aside, and
- * mimalloc does not pass them either when it looks for one with room. What other threads free there, their thread takes
- * in when it measures, collects or gives back. */
+/* mimalloc may give up a page whose blocks are all in use, to the thread that first frees one of them. While somebody
+ * does, a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under
+ * it: none of this is locked. So the library's heaps give up none while their thread lives: full pages are put aside,
+ * and mimalloc does not pass them either when it looks for one with room. What other threads free there, their thread
+ * takes in when it measures, collects or gives back. */
 #define STI_BACKEND_NONE_GIVEN_UP (-1)
 
 /* No block up to this size has a page to itself, in which there is a good fit for it alone. */

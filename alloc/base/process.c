@@ -225,9 +225,9 @@ STI_FORK_HANDLER void sti_process_in_child(void)
     sti_backend_process = (struct sti_backend_process){ libc_malloc, zalloc_in_part, aligned_in_part };
 }
 
-/* --- Modules are looked at with the read side of a lock, of which a fork(2) has the other. Nobody waits for ever: who
- * looks may wait for the loader's lock, that a thread has which now waits to look; so after a while the fork goes
- * ahead. */
+/* --- Modules are looked at with the read side of a lock, of which a fork(2) has the other. No thread waits for ever: a
+ * thread that looks may wait for the loader's lock, which is held by a thread that now waits to look; so after a while
+ * the fork goes ahead. */
 
 #define PATIENCE_NS 100000000
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rest of the library tells those who make reports of stopped tasks, which stand above it all (report/) and
+ * What the rest of the library tells the makers of reports of stopped tasks, which stand above it all (report/) and
  * register what they want to be told. Nothing is called but of a task with a report, and then off the common path:
  * where it is tripped, where its interrupt has to wait or is delivered, where its memory is measured, and where it ends
  * without being Ok. Thread of the scope only, unless a function says otherwise. */

@@ -152,7 +152,8 @@ static const struct sti_account_listener *the_listener(void)
     return atomic_load_explicit(&listener, memory_order_acquire);
 }
 
-/* seq_cst: the handshake above, and one with those who wait for a slot of a queue (executor/queue/queue_slots.h). */
+/* seq_cst: the handshake above, and one with submitters that wait for a slot of a queue
+ * (executor/queue/queue_slots.h). */
 static bool take_one(struct counter *counter)
 {
     uint64_t value = atomic_load_explicit(&counter->value, memory_order_seq_cst);

@@ -65,7 +65,7 @@ typedef void sti_give_back_wake(void);
 void sti_give_back_listen(sti_give_back_wake *wake);
 void sti_give_back_count(void);
 
-/* One of those who were asked has given back, or is not idle any more. */
+/* One of the asked threads has given back, or is not idle any more. */
 void sti_give_back_answer(void);
 
 #endif

@@ -22,7 +22,7 @@ struct entry {
     struct sti_delayed delayed;
     struct sti_continuation ended; /* of itself */
     stint_serial *serial;
-    TAILQ_ENTRY(entry) link; /* in line; this and the rest under the lock */
+    TAILQ_ENTRY(entry) link; /* in the queue's list; this and the rest under the lock */
     bool in_line;
     bool over;
 };

@@ -24,7 +24,7 @@
 
 #define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
 
-/* In line in the common path, where what is checked twice is checked once. */
+/* Inlined in the common path, where what is checked twice is checked once. */
 static inline __attribute__((always_inline)) int
 make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task, const void *caller)
 {

@@ -86,7 +86,7 @@ struct stint_future {
     atomic_uint lock;
     bool is_told; /* by a drainer; this, the next one, last_continuation and drained: under the lock */
     struct sti_continuation *first_continuation;
-    _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
+    _Atomic(struct sti_worker *) runner; /* the worker that runs it or has run it; NULL: not begun. Release, acquire */
     struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
     struct sti_monitor *monitor;         /* that ends it at its deadline while it waits; NULL: it has none */
     bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
