@@ -250,7 +250,7 @@ bool sti_account_has_slot(const stint_account *account)
     return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
 }
 
-/* Up to end, without it. */
+/* Give slots back in the accounts from this one up to end, without end. */
 static bool give_waiting_slots_back(stint_account *account, const stint_account *end)
 {
     bool any = false;

@@ -42,7 +42,8 @@ void sti_global_end_task(struct sti_thread *thread, const char *task, bool anoth
  * each that has been asked has answered: that it has given back, or that it has found work instead. For a second at
  * most, since the system may not let one run. */
 
-/* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
+/* Give back what the calling thread has and does not use. True: there will be more when others have freed what its
+ * tasks left. */
 bool sti_give_back(void);
 
 /* A heap of so many bytes was rolled back. mimalloc would keep what it and those before it have left resident for a
@@ -56,7 +57,7 @@ static inline void sti_rolled_back(size_t bytes)
         sti_rolled_back_much(bytes);
 }
 
-/* What sti_give_back gives, and that of the threads that are idle. Some milliseconds, or what it takes to give so much
+/* Give back what sti_give_back gives, and what idle threads have. Some milliseconds, or what it takes to give so much
  * back. Any thread; nothing where another thread does it at this moment. */
 void sti_give_back_all(void);
 

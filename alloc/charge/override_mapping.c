@@ -476,7 +476,7 @@ static void *move_in_record(const struct move *move)
     return made;
 }
 
-/* Bytes that are to be charged for it: those that are added count if the last page does. */
+/* The bytes that a move is charged for: added pages count if the last page does. */
 static size_t growth(const struct move *move)
 {
     if (move->new_end <= move->end || !sti_mapping_lock())

@@ -83,7 +83,7 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
     return true;
 }
 
-/* What it has been charged until now counts as granted. */
+/* The share begins to draw: what its scope has been charged until now counts as granted. */
 static void begin_to_draw(struct sti_share *share, struct sti_scope *scope)
 {
     struct sti_group *group = share->group;
@@ -134,7 +134,7 @@ void sti_group_begin(struct sti_share *share, struct sti_scope *scope)
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
 
-/* What its heaps hold stays reserved until they are ended. */
+/* Settle the account: what the share's heaps hold stays reserved until the heaps are ended. */
 static void settle_account(struct sti_share *share, struct sti_scope *scope)
 {
     if (scope->account == NULL)

@@ -107,7 +107,8 @@ void sti_group_take_limits(struct sti_share *share, struct sti_scope *scope, uin
 void sti_group_begin(struct sti_share *share, struct sti_scope *scope);
 void sti_group_settle(struct sti_share *share, struct sti_scope *scope);
 
-/* What has to be granted for the thread's used to become after. False: the task has spent its allocation limit. */
+/* Draw what has to be granted for the thread's used to become after. False: the task has exhausted its allocation
+ * limit. */
 bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t after);
 
 /* --- The memory limit. Thread of the share. --- */

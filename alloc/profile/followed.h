@@ -38,8 +38,8 @@ struct sti_tracked {
     struct sti_tracked *next; /* on its list; once it is out of the set, its holder's */
 };
 
-/* Before a block is followed, in this process or one that it was forked from: nothing below is called before. 0 or
- * ENOMEM. */
+/* Prepare the set before the first block is followed, in this process or one that it was forked from; no function below
+ * is called before. 0 or ENOMEM. */
 int sti_tracked_prepare(void);
 
 /* Add an entry, whose member gone need not be set. A block may be in the set twice: as a sample of the profile's, and

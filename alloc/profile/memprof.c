@@ -120,7 +120,8 @@ int stint_memprof_start(const stint_memprof_options *options)
     return 0;
 }
 
-/* What is held outside of the set when it is emptied, a block that realloc moves, may come back to it. */
+/* Empty the set. False: it was empty. A block that realloc moves is outside of the set meanwhile, and may come back to
+ * it. */
 static bool end_all(void)
 {
     struct sti_tracked *entry = sti_tracked_take_all(STINT_MEMPROF_STOPPED);
@@ -203,7 +204,8 @@ struct sti_quiet sti_memprof_be_quiet(void)
     return quiet;
 }
 
-/* What they make goes back by their second argument: one that is left by an exception or a jump has made nothing. */
+/* The callbacks return their result through the second argument: a callback that is left by an exception or a jump has
+ * made nothing. */
 static int make_metadata(void *allocation, void *metadata, void *unused)
 {
     (void)unused;

@@ -23,7 +23,7 @@ static const Dwfl_Callbacks callbacks = {
     .find_debuginfo = dwfl_build_id_find_debuginfo,
 };
 
-/* By this thread: of a process whose main thread has ended the system says nothing. */
+/* Open the process by this thread's id: the system says nothing of a process whose main thread has ended. */
 static Dwfl *open_process(void)
 {
     Dwfl *dwfl = dwfl_begin(&callbacks);

@@ -53,7 +53,7 @@ void sti_gathered_free(struct sti_gathered *gathered);
 
 extern const stint_memprof_tracker sti_gathered_tracker;
 
-/* What one followed block stands for, of its metadata. */
+/* The metadata of a followed block: what the block stands for. */
 struct sti_profile_share {
     struct sti_profile_site *site;
     uint64_t samples;

@@ -106,7 +106,7 @@ static bool is_same(const struct sti_report_contents *a, const struct sti_report
     return a->kind == b->kind && a->address == b->address && a->word == b->word;
 }
 
-/* What is of no kind is what is left of those that were looked at. */
+/* Count what kind of content a block begins with; blocks of no kind are the rest of those looked at. */
 static void look_at(struct sti_report_class *class, uintptr_t block, size_t size)
 {
     struct beginning beginning = beginning_of(block, size);
@@ -344,7 +344,7 @@ static void note_sample(uintptr_t block, const void *metadata, void *argument)
     found->objects += share->objects;
 }
 
-/* What lies above the task is no part of it: this library's frames come first there. */
+/* The length of the callstack inside the task, which ends where this library's frames begin. */
 static size_t length_in_task(const struct sti_profile_site *site)
 {
     size_t length = 0;

@@ -104,7 +104,7 @@ static void limit(size_t *count, size_t most)
         *count = most;
 }
 
-/* What is neither 0 nor 1 may not be read as a bool. */
+/* Make a byte that is neither 0 nor 1 one of them: no other may be read as a bool. */
 static void limit_truth(bool *value)
 {
     unsigned char byte;
@@ -187,7 +187,7 @@ int sti_report_adopt(const void *bytes, size_t size, struct stint_report **repor
 
 /* --- A scope's. Its thread. */
 
-/* What a task has locked is told from now on, not only that it has. */
+/* Begin a report. From now on the addresses of the task's locks are remembered, not only their number. */
 static void begin(struct stint_report *report, struct sti_scope *scope)
 {
     report->cpu_begin = sti_processor_clock_about(&scope->thread->processor, sti_clock_now());

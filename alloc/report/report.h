@@ -188,7 +188,8 @@ struct stint_report *sti_report_make(bool in_handler);
 
 void sti_report_free(struct stint_report *report);
 
-/* What all reports say of a task that is not running here: of its options, which may be NULL, and its outcome. */
+/* Take down what all reports say of a task that is not running here: its options, which may be NULL, and its
+ * outcome. */
 void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome);
 
 /* Make one of the bytes of another process's, wherever they come from: what they say may be wrong, but it can be read

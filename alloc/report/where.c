@@ -110,7 +110,8 @@ static bool wants_heap(const struct sti_scope *scope)
     return sti_reporting_level(scope) == STINT_REPORT_HEAP;
 }
 
-/* By a subtask's thread: it ends before the task does, and then only this is left. */
+/* Publish a subtask's report, on its thread: the subtask ends before the task does, and then only the report is
+ * left. */
 static void publish(const struct sti_scope *scope)
 {
     struct stint_report *report = sti_report_make(scope->thread->stopped != NULL);

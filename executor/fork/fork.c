@@ -66,7 +66,8 @@ static size_t push_own(void)
     return place_of_own();
 }
 
-/* Also where an interrupt has come meanwhile: its frame is still here, and it has not run. */
+/* Take back a fork of the thread's own, also where an interrupt has come meanwhile: the fork's frame is still here, and
+ * the fork has not run. */
 static bool take_own(size_t place)
 {
     if (place != place_of_own())
@@ -261,7 +262,7 @@ static bool take_back(struct sti_worker *worker, size_t index)
     return sti_split_take(&worker->split, index);
 }
 
-/* What a thief had. An interrupt finds the slot still occupied; what is in it stays until the next fork. */
+/* Join a fork that a thief had. An interrupt finds the slot still occupied; its contents stay until the next fork. */
 static int collect(struct sti_worker *worker, size_t index, void **value)
 {
     const struct sti_offer *offer = await(worker, index);

@@ -16,7 +16,7 @@ struct sti_worker;
 void sti_fork_begin_thread(struct sti_worker *worker);
 void sti_fork_end_thread(void);
 
-/* From now on its forks run in their joins. */
+/* Leave the worker: from now on the thread's forks run in their joins. */
 void sti_fork_leave_worker(void);
 
 /* A subtask in the hands of its thief. */

@@ -87,7 +87,7 @@ bool sti_split_is_asked(const struct sti_split *split)
     return __atomic_load_n(&split->forks.limit, __ATOMIC_RELAXED) == 0;
 }
 
-/* After a change of split or holes; a question stays. */
+/* Store floor anew after a change of split or holes; a question stays. */
 static void update_floor(struct sti_split *split)
 {
     if (!sti_split_is_asked(split))

@@ -274,7 +274,7 @@ static struct sti_timer *claim_next(struct sti_monitor *monitor)
     return timer;
 }
 
-/* What follows runs elsewhere: this thread has other deadlines to keep. */
+/* Resolve expired tasks. Their continuations run elsewhere: this thread has other deadlines to keep. */
 static void act(void *argument)
 {
     struct sti_monitor *monitor = argument;

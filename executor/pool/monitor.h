@@ -51,7 +51,7 @@ void sti_timers_init(struct sti_timers *timers, uint64_t now);
  * STI_TIMERS_NONE. */
 uint64_t sti_timers_add(struct sti_timers *timers, struct sti_timer *timer, uint64_t deadline);
 
-/* Also one that has expired and has not been taken. Nothing if it is not in. */
+/* Remove a timer, also an expired one that has not been taken. Does nothing if the timer is not in. */
 void sti_timers_remove(struct sti_timers *timers, struct sti_timer *timer);
 
 /* Let time go on to now: those whose deadline has passed, up to a tick ago, expire. */
@@ -119,7 +119,7 @@ int sti_monitor_begin(struct sti_monitor *monitor);
 /* Put the timer in, unless its task has been claimed: then that is over. The caller has a reference to the task. */
 void sti_monitor_set(struct sti_monitor *monitor, struct sti_timer *timer, enum sti_timer_kind kind, uint64_t time);
 
-/* With the lock, when its time has come: that is later now; UINT64_MAX: never. */
+/* Put off a timer whose time has come; UINT64_MAX: for ever. The caller has the lock. */
 void sti_monitor_put_off(struct sti_monitor *monitor, struct sti_timer *timer, uint64_t time);
 
 /* Take it out. For the thread that has claimed its task, or runs it. */

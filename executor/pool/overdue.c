@@ -114,8 +114,8 @@ static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
     return parked_since != 0 && end > since ? end - since : 0;
 }
 
-/* From when on a worker was on its way to look for all that waits: what is left then is how soon he gets a processor,
- * and that is not the pool's doing. */
+/* The time from which on a worker was on its way to look for waiting tasks. From then on the system decides how soon
+ * the worker gets a processor, which is not the pool's doing. */
 static uint64_t answered(const struct sti_worker *worker, uint64_t parked_since, uint64_t submitted)
 {
     uint64_t called = atomic_load_explicit(&worker->called_ns, memory_order_relaxed);
@@ -140,8 +140,8 @@ static uint64_t first_answer(const struct sti_worker *taker, uint64_t submitted)
     return first;
 }
 
-/* Since it was submitted, that is: a task with an account may have been held back, and where the room is full of those,
- * another has waited for a slot. */
+/* Whether a task could begin from its submission on: a task with an account may have been held back, and where the fair
+ * queue is full of those, any other has waited for a slot. */
 static bool could_begin(const stint_pool *pool, const sti_task *task)
 {
     return task->options.account == NULL && !task->stood_in_line && !pool->options.hold_near_memory_limit;

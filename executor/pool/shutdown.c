@@ -270,7 +270,7 @@ void sti_farewell_drop(stint_pool *pool, sti_task *task)
 
 /* --- The end ------------------------------------------------------------------------------------------------------ */
 
-/* On the waiter's stack. */
+/* A waiter for a task's callbacks, on the waiting thread's stack. */
 struct farewell {
     struct sti_continuation continuation;
     pthread_mutex_t lock;
@@ -278,7 +278,7 @@ struct farewell {
     bool done;
 };
 
-/* By the thread that has told the others. */
+/* Runs as a continuation, behind those that were added before. */
 static void be_told(struct sti_continuation *continuation)
 {
     struct farewell *farewell = (struct farewell *)continuation;
@@ -304,7 +304,7 @@ static void await(sti_task *task)
     pthread_cond_destroy(&farewell.told);
 }
 
-/* What is awaited knows of this frame: a thread that is cancelled here goes on until it has come. */
+/* The awaited task refers to this frame: so a pthread_cancel that comes here waits until the task has resolved. */
 void sti_farewell_await_all(stint_pool *pool)
 {
     sti_task *task = pool->farewells.first;

@@ -288,7 +288,7 @@ bool sti_continuation_expect_sleeper(sti_task *task)
  * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The
  * callback is no part of that task: the thread's scopes are suspended first. */
 
-/* What stint_continuation is, to the library. */
+/* The contents of a stint_continuation. */
 struct callback {
     struct sti_continuation continuation;
     stint_callback_fn *function;
@@ -305,7 +305,7 @@ static void call_aside(const struct callback *callback)
     sti_scope_resume(&suspended);
 }
 
-/* From its beginning on the record is the application's. */
+/* Call the callback. From its beginning on the record belongs to the application. */
 static void call(struct sti_continuation *continuation)
 {
     const struct callback callback = *(struct callback *)continuation;

@@ -43,7 +43,8 @@ make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *option
     return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : sti_completions_expect(*task);
 }
 
-/* Before anybody can run the task: it may look at its own future, and release it. */
+/* Offer the task. The future is stored before any thread can run the task, which may look at its own future, and
+ * release it. */
 static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task,
                                                        stint_future **future)
 {

@@ -166,7 +166,8 @@ void sti_task_resolve(sti_task *task);
  * starts. True: it is one, or may be. */
 bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes);
 
-/* By its claimant, which is to resolve it: it never starts, and has no entry that somebody would take out. */
+/* Count a task that its claimant is to resolve: the task never starts, and has no entry that a worker would take
+ * out. */
 void sti_task_count_ending(sti_task *task, stint_reason reason, sti_counter *outcomes);
 
 /* The task, which has not resolved, never starts: count that for its account. By its claimant. */
