@@ -112,7 +112,7 @@ static _Unwind_Reason_Code compare(struct _Unwind_Context *context, void *arg)
     return frame->found || _Unwind_GetCFA(context) > frame->sp ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-/* Whoever calls goes on at the second of these. */
+/* The caller's own return address is the second of these. */
 static __attribute__((noinline)) bool finds_both(void *behind)
 {
     void *const wanted[] = { __builtin_return_address(0), behind };
@@ -152,7 +152,7 @@ static bool knows_jumps(void)
 /* --- All of them. --- */
 
 atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
-static atomic_bool all_have_run; /* release, acquire: whoever finds it so finds their results */
+static atomic_bool all_have_run; /* release, acquire: a thread that reads true also reads the results */
 
 static void note(enum sti_assumption assumption, bool holds)
 {
@@ -169,7 +169,7 @@ static __attribute__((noinline, cold)) void run_the_others(void)
 {
     sti_backend_heap *heap = sti_process_begin_heap(NULL);
     if (heap == NULL)
-        return; /* nor is there memory for whoever wants to use it: the next one tries again */
+        return; /* nor is there memory for the caller: the next call tries again */
     note(STI_ASSUMED_HEAPS, knows_heaps(heap));
     note(STI_ASSUMED_COUNTS, knows_counts(heap));
     note(STI_ASSUMED_SIZES, knows_sizes(heap));

@@ -33,19 +33,19 @@ static inline sti_backend_theap *sti_backend_heap_theap(sti_backend_heap *heap)
     return mi_heap_theap(heap);
 }
 
-/* A page whose blocks are all in use is mimalloc's to give up, to whoever frees one of them first. While somebody does,
- * a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under it:
- * none of this is locked. So the library's heaps give up none while their thread lives: full pages are put aside, and
- * mimalloc does not pass them either when it looks for one with room. What other threads free there, their thread takes
- * in when it measures, collects or gives back. */
+/* mimalloc may give up a page whose blocks are all in use, to the thread that first frees one of them. While somebody
+ * does, a walk of that page's blocks, or its move to another heap, would take the page from under him, or he from under
+ * it: none of this is locked. So the library's heaps give up none while their thread lives: full pages are put aside,
+ * and mimalloc does not pass them either when it looks for one with room. What other threads free there, their thread
+ * takes in when it measures, collects or gives back. */
 #define STI_BACKEND_NONE_GIVEN_UP (-1)
 
 /* No block up to this size has a page to itself, in which there is a good fit for it alone. */
 #define STI_BACKEND_SHARED_PAGE ((size_t)80 << 10)
 
 /* mimalloc takes memory from the system in arenas, and a heap with a page in one has a record of 11 bytes for each 64
- * KiB of all of it. That is 180 KiB where an arena has 1 GiB, as mimalloc has it if nobody says otherwise, and half of
- * what it takes to make a heap. In KiB; later arenas are larger. */
+ * KiB of all of it. With mimalloc's default of 1 GiB for an arena the record takes 180 KiB, half of the memory that
+ * making a heap costs. In KiB; later arenas are larger. */
 #define STI_BACKEND_ARENA (128L << 10)
 #define STI_BACKEND_ARENA_UNASKED (1024L << 10)
 
@@ -103,7 +103,7 @@ static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give
     mi_theap_collect(theap, give_back);
 }
 
-/* The same of the calling thread's part of the process's heap. */
+/* Collect the calling thread's part of the process's heap in the same way. */
 static inline void sti_backend_thread_collect(void)
 {
     mi_theap_collect(mi_theap_get_default(), true);
@@ -284,7 +284,7 @@ static inline void *sti_backend_theap_aligned(sti_backend_theap *theap, size_t a
     return sti_backend_made(mi_theap_malloc_aligned(theap, size, alignment));
 }
 
-/* Blocks of the process. Who makes them is mimalloc; in the child of a fork(2) that is part of a process, libc
+/* Blocks of the process. mimalloc makes them; in the child of a fork(2) that is part of a process, libc does
  * (process.h). */
 struct sti_backend_process {
     void *(*malloc)(size_t size);
@@ -342,7 +342,7 @@ static inline void sti_backend_free(void *block)
     STI_BACKEND_FREE(block);
 }
 
-/* Of any address. */
+/* Whether the allocator has made the block at this address; any address may be asked for. */
 static inline bool sti_backend_has_made(const void *block)
 {
     return mi_is_in_heap_region(block);
@@ -353,7 +353,7 @@ static inline size_t sti_backend_usable_size(const void *block)
     return mi_usable_size(block);
 }
 
-/* That a live block lies in, of any address in that. */
+/* The heap of a live block; block may be any address inside it. */
 static inline sti_backend_heap *sti_backend_heap_of(const void *block)
 {
     return mi_heap_of(block);

@@ -93,7 +93,7 @@ struct dl_phdr_info;
 struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info);
 bool sti_caller_module_is_ours(const struct dl_phdr_info *info);
 
-/* And nobody else's? Where this library is linked into a program, its module is the program's. */
+/* Is the module this library's alone? Where this library is linked into a program, its module is the program's. */
 bool sti_caller_module_is_only_ours(const struct dl_phdr_info *info);
 
 /* Is the file the module of this name: is it called so, up to a '.' or '-' or the end? A runtime of OpenMP? */

@@ -420,7 +420,7 @@ static void skip_block(const uint8_t **at)
     *at += length;
 }
 
-/* Those whose number has no operand in it. False: unknown. */
+/* Run an instruction whose code byte holds no operand. False: the code is unknown. */
 static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **at)
 {
     uint64_t number;

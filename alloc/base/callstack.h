@@ -85,8 +85,8 @@ struct sti_frame_rule sti_frame_rule(uintptr_t instruction);
  * unknown. */
 bool sti_frame_function(uintptr_t instruction, uintptr_t *begin, uintptr_t *end);
 
-/* Its personality: the function that an unwinder asks what it does with an exception. 0: it has none, so that nothing
- * is done there, or it is not described. */
+/* The frame's personality: the function that tells an unwinder what to do with an exception there. 0: the frame has
+ * none, so nothing is done there, or no table describes the frame. */
 #define STI_FRAME_PERSONALITY_UNKNOWN UINTPTR_MAX /* it has one, and no compiler writes it like that here */
 uintptr_t sti_frame_personality(uintptr_t instruction);
 
@@ -128,19 +128,19 @@ bool sti_walk_word(uintptr_t address, uintptr_t *word);
 
 /* --- Callstacks. Any thread. --- */
 
-/* Those of an allocation, which may be in libc's own code, in the loader's, on any stack, with any lock held: fill in
- * at most depth return addresses, the innermost first, and say how many. caller is the first: frames below it are this
- * library's.
+/* The callstack of an allocation. Fills in at most depth return addresses, the innermost first, and returns how many.
+ * The allocation may come from libc's own code or the loader's, on any stack, with any lock held. caller is the first
+ * address: frames below it are this library's.
  *
  * To read tables takes 0.1 to 0.5 µs a frame, far too long; but at one address the rule is always the same, and nearly
  * always one of the first two kinds. Such a rule fits in a word, and a cache of them makes a frame cost a few
  * nanoseconds. */
 size_t sti_callstack(void **frames, size_t depth, const void *caller);
 
-/* Those of code that was stopped there: fill in at most depth frames, and say how many. frames[0] is where the code
- * was, the others are return addresses. The thread may be anywhere,
- * and its registers be wrong: nothing but the stack is read, up to its end where that is known (0: it is not), so
- * whatever is taken for a frame makes no fault. Half a microsecond a frame. */
+/* The callstack of code that a signal stopped. Fills in at most depth frames, and returns how many. frames[0] is where
+ * the code was, the others are return addresses. The thread may be anywhere, and its registers be wrong: nothing but
+ * the stack is read, up to its end where that is known (0: it is not), so whatever is taken for a frame makes no fault.
+ * Half a microsecond a frame. */
 size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **frames, size_t depth);
 
 #endif

@@ -26,7 +26,7 @@ bool sti_module_lasts(const struct dl_phdr_info *info);
 /* When this library is loaded, by one thread. */
 void sti_module_keep_at_start(struct sti_caller_module module);
 
-/* What it allocates from now on is whoever's task it runs in. */
+/* What it allocates from now on belongs to the task that it runs in. */
 void sti_module_keep_no_more(struct sti_caller_module module);
 
 /* Copy them, and say how many they are. */

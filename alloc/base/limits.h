@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The limits of a task as they are now: what another thread has made of those in its options, and what the task has
- * used of them. They lie in memory that outlives the task's scope, such as its future. Any thread. */
+ * used of them. The struct lies in memory that outlives the task's scope, such as the task's future. Any thread. */
 #ifndef STI_ALLOC_BASE_LIMITS_H
 #define STI_ALLOC_BASE_LIMITS_H
 
@@ -20,9 +20,9 @@
  *   watch     does the same with the words for time whenever it looks, for scopes that make no sample points
  *   scope     as it trips: sets STI_LIMITS_STOPPED in the version (seq_cst); a changer that finds it there is too late
  *
- * The version and the request are the flag and the 0 of thread.h: so the scope's next sample point sees the change. It
- * may take words of a change that is still under way, whose version it then sees next. Changers come one after the
- * other, under a lock, so the words of the last version are those of one change.
+ * The version and the request are the flag and the 0 of thread.h: so the scope's next sample point sees the change. The
+ * sample point may read words of a change that is still under way; then it sees that change's version next. Changers
+ * come one after the other, under a lock, so the words of the last version are those of one change.
  *
  * What the task has used is for readers only, and as it was at its last sample point (relaxed). */
 
@@ -46,7 +46,7 @@ struct sti_limits {
     _Atomic uint64_t asked; /* so often has somebody asked for these three of a walled task */
 };
 
-/* All but the limits themselves, of a task that is just being made. */
+/* Initialise all but the limits themselves, for a task that is just being made. */
 static inline void sti_limits_init(struct sti_limits *limits)
 {
     atomic_init(&limits->version, 0);
@@ -58,13 +58,13 @@ static inline void sti_limits_init(struct sti_limits *limits)
     atomic_init(&limits->asked, 0);
 }
 
-/* Of the limits that count now; 0: those of the options. */
+/* The version of the limits that count now; 0: the limits of the options count. */
 static inline uint64_t sti_limits_version(const struct sti_limits *limits)
 {
     return atomic_load_explicit(&limits->version, memory_order_seq_cst) & ~STI_LIMITS_STOPPED;
 }
 
-/* Those that count now, where they have been changed. */
+/* The limits that count now, where another thread has changed them. */
 static inline stint_budget sti_limits_read(const struct sti_limits *limits)
 {
     return (stint_budget){

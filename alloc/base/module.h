@@ -29,7 +29,7 @@ struct sti_module {
 /* The module that an address lies in; NULL: none. */
 struct link_map *sti_module_of(const void *address);
 
-/* Its tables; NULL has none. And those of a module that dl_iterate_phdr has come to. */
+/* The tables of a loaded module (NULL has none), and of a module that dl_iterate_phdr has come to. */
 struct sti_module sti_module_loaded(const struct link_map *module);
 struct sti_module sti_module_at(const struct dl_phdr_info *info);
 

@@ -63,9 +63,9 @@ void *sti_process_lasting_aligned(size_t alignment, size_t size) STI_SAME_AS(sti
  * for meanwhile, nor later if nobody allocates any more. So one of ours at a time asks it, until nobody has asked that
  * one meanwhile:
  *
- *   AT_REST    -> COLLECTING   who does that asks mimalloc
- *   COLLECTING -> ASKED        by one who comes meanwhile and has freed all that it has; then it goes away
- *   ASKED      -> COLLECTING   by the one who asks mimalloc, which it does again
+ *   AT_REST    -> COLLECTING   by the thread that then asks mimalloc
+ *   COLLECTING -> ASKED        by a thread that comes meanwhile, after it has freed all that it has; it goes on
+ *   ASKED      -> COLLECTING   by the asking thread, which asks mimalloc again
  *   COLLECTING -> AT_REST      by the same
  *
  * Each is a read-modify-write, acquire and release: what was freed before ASKED is seen by what mimalloc is asked for
@@ -225,9 +225,9 @@ STI_FORK_HANDLER void sti_process_in_child(void)
     sti_backend_process = (struct sti_backend_process){ libc_malloc, zalloc_in_part, aligned_in_part };
 }
 
-/* --- Modules are looked at with the read side of a lock, of which a fork(2) has the other. Nobody waits for ever: who
- * looks may wait for the loader's lock, that a thread has which now waits to look; so after a while the fork goes
- * ahead. */
+/* --- Modules are looked at with the read side of a lock, of which a fork(2) has the other. No thread waits for ever: a
+ * thread that looks may wait for the loader's lock, which is held by a thread that now waits to look; so after a while
+ * the fork goes ahead. */
 
 #define PATIENCE_NS 100000000
 

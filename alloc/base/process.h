@@ -69,9 +69,9 @@ void sti_modules_in_child(void);
  * ends, without handlers and destructors. */
 _Noreturn void sti_process_end_thread_of_part(void);
 
-/* How many threads the system counts, without those of a sanitizer. It has a folder for each; for one that has been
- * joined a moment longer, and for the main thread that has ended, until the process does. 0: /proc does not tell, so
- * there are others for all that is known. Any thread. */
+/* How many threads the system counts, without those of a sanitizer. /proc/self/task has a folder for each. The folder
+ * of a joined thread goes a moment later, and that of an ended main thread stays until the process ends. 0: /proc does
+ * not tell, so there are others for all that is known. Any thread. */
 unsigned sti_process_count_threads(void);
 
 /* Around each fork(2): before it, and in the child. */
@@ -82,7 +82,7 @@ void sti_process_in_child(void);
 bool sti_process_child_is_whole(void);
 
 /* The process has a record of a thread, a thread of the library's own, or a wall: something that a child is to have
- * otherwise. Said once by whoever makes one. Any thread. */
+ * otherwise. The code that makes one says so once. Any thread. */
 void sti_process_note_use(void);
 bool sti_process_is_used(void);
 
@@ -107,9 +107,9 @@ size_t sti_process_usable_size_in_part(void *block);
 #define STI_SAME_AS(function) __attribute__((alias(#function), copy(function)))
 #endif
 
-/* A large table, of which most pages are never written to. They come behind all other variables, which so have few
- * pages: a fork(2) copies what the parent has of each. Such a table is never static, and has a name that is like those
- * between files. */
+/* A large table, of which most pages are never written to. The linker puts common symbols behind all other variables,
+ * which therefore share few pages: a fork(2) copies each page that the parent has written to. Such a table is never
+ * static, and has a name that is like those between files. */
 #define STI_TABLE __attribute__((common, visibility("hidden")))
 
 /* In the child of a fork(2), where nobody else runs. */

@@ -36,7 +36,7 @@ static inline bool sti_reporting_is_on(const struct sti_scope *scope)
     return __builtin_expect(sti_reporting_level(scope) != STINT_REPORT_NONE, 0);
 }
 
-/* Of the scope, or of one around it. */
+/* Whether the scope, or one around it, is reported. */
 static inline bool sti_reporting_is_on_around(const struct sti_scope *scope)
 {
     while (scope != NULL && !sti_reporting_is_on(scope))
@@ -44,7 +44,7 @@ static inline bool sti_reporting_is_on_around(const struct sti_scope *scope)
     return __builtin_expect(scope != NULL, 0);
 }
 
-/* It has just been tripped: here, or by another thread of its task. */
+/* The scope has just been tripped: here, or by another thread of its task. */
 static inline void sti_reporting_tripped(struct sti_scope *scope)
 {
     if (sti_reporting_is_on(scope))
@@ -67,7 +67,7 @@ static inline void sti_reporting_delivered(struct sti_thread *thread, const stru
         sti_hooks.reporting.delivered(thread, stopped);
 }
 
-/* It holds so much, with what scopes inside it hold. */
+/* The scope holds so much, with what scopes inside it hold. */
 static inline void sti_reporting_measured(struct sti_scope *scope, size_t held)
 {
     if (sti_reporting_is_on(scope))

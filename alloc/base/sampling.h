@@ -40,7 +40,7 @@ uint64_t sti_sampler_count(struct sti_sampler *sampler, uint64_t *to_next, uint6
 
 #define STI_SAMPLER_MAX_DRAWN 65536
 
-/* How many of so many samples are somebody's who has this share of them, each by itself. */
+/* How many of so many samples fall to a holder of this share of them; each sample is drawn by itself. */
 uint64_t sti_sampler_split(struct sti_sampler *sampler, uint64_t samples, double share);
 
 /* --- Sampling: what the meter, the allocation functions, the heaps and the threads tell the profiler, which stands

@@ -42,7 +42,7 @@ struct sti_watch {
     unsigned calls; /* of user functions for this watch that are running now */
 };
 
-/* Of its limit on processor time: interrupt/watch.h. */
+/* What a scope knows of its limit on processor time: interrupt/watch.h. */
 struct sti_cpu {
     _Atomic uint64_t limit; /* 0: not measured. Written by its thread */
     _Atomic uint64_t begin; /* of the thread's processor time; what detached scopes used meanwhile is added to it */
@@ -66,7 +66,8 @@ struct sti_holds {
     const volatile void *objects[STI_HOLD_REMEMBERED];
 };
 
-/* Of an unwind of its code (interrupt/unwind.h). In the scope, whose memory outlasts all the frames that are left. */
+/* The state of an unwind of the scope's code (interrupt/unwind.h). It lies in the scope, whose memory outlasts all the
+ * frames that are left. */
 struct sti_unwind {
     struct _Unwind_Exception exception;
     bool under_way;
@@ -115,7 +116,7 @@ struct sti_scope_request {
                       wait, and the call always returns */
 };
 
-/* What interrupts a task on all of its threads: written once, by whoever finds a reason first
+/* What interrupts a task on all of its threads: written once, by the thread that finds a reason first
  * (interrupt/interrupt.h). */
 struct sti_shared_interrupt {
     _Atomic stint_reason tripped;
@@ -242,13 +243,14 @@ static inline struct sti_scope *sti_scope_outermost(const struct sti_scope *inne
     return (struct sti_scope *)(uintptr_t)innermost;
 }
 
-/* Those of its task, where others may change them; NULL: nobody may, or it lies inside its task's scope. */
+/* The limits of the scope's task that other threads may change; NULL: no thread may, or the scope lies inside its
+ * task's scope. */
 static inline struct sti_limits *sti_scope_limits(const struct sti_scope *scope)
 {
     return scope->outer == NULL ? scope->request->limits : NULL;
 }
 
-/* It opens: by those of the options. */
+/* The scope opens, with the limits of its options. */
 static inline void sti_scope_begin_limits(struct sti_scope *scope)
 {
     scope->limits_counted = 0;
@@ -256,7 +258,7 @@ static inline void sti_scope_begin_limits(struct sti_scope *scope)
     scope->limits_told = 0;
 }
 
-/* What somebody has made of its limits since it took them; 0: nothing. */
+/* The version of limits that another thread has changed since the scope took them; 0: no change. */
 static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint64_t taken)
 {
     const struct sti_limits *limits = sti_scope_limits(scope);

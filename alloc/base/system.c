@@ -25,8 +25,8 @@
 
 /* --- The control group of this process. Any thread.
  *
- * /proc/self/cgroup has a line for each hierarchy; version 2's is "0::path". It lies where systemd and the runtimes of
- * containers mount it, at /sys/fs/cgroup. In a container the path may be one of the system outside; then it is not
+ * /proc/self/cgroup has a line for each hierarchy; version 2's is "0::path". Version 2 is mounted at /sys/fs/cgroup, by
+ * systemd and by the runtimes of containers. In a container the path may be one of the system outside; then it is not
  * there, and what is mounted is a group above this one. See cgroups(7). */
 
 #define MOUNT "/sys/fs/cgroup"
@@ -230,7 +230,7 @@ size_t sti_resident(void)
 
 /* --- The last threads. --- */
 
-static atomic_uint services; /* relaxed: who sees too few looks again */
+static atomic_uint services; /* relaxed: a thread that sees too few looks again */
 
 int sti_service_start(pthread_t *id, void *(*function)(void *arg))
 {

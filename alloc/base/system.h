@@ -61,8 +61,8 @@ size_t sti_resident(void);
  * profile when it is asked to)? libc ends the process with its last thread, and for them it never would: so each of
  * them looks now and then, and returns. Any thread. */
 
-/* Start such a thread, which takes no signals: those of the program are for its own. As pthread_create. It says itself
- * that it ends. */
+/* Start such a thread, which takes no signals: those of the program are for its own. As pthread_create. The thread
+ * calls sti_service_end itself before it returns. */
 int sti_service_start(pthread_t *id, void *(*function)(void *arg));
 void sti_service_end(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counters, histograms, and the tally of ended tasks that is made of both. Who may write is said at each; anybody may
- * read. All orders are relaxed: each number is right by itself. */
+ * Counters, histograms, and the tally of ended tasks that is made of both. Each says which thread may write it; anybody
+ * may read. All orders are relaxed: each number is right by itself. */
 #ifndef STI_ALLOC_BASE_TALLY_H
 #define STI_ALLOC_BASE_TALLY_H
 

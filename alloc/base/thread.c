@@ -48,7 +48,7 @@ static struct sti_thread *make_record(void)
     thread->sampling.next = UINT64_MAX;
     atomic_init(&thread->owned, true);
     thread->next = atomic_load_explicit(&sti_thread_records, memory_order_relaxed);
-    /* release: whoever finds the record on the list sees it initialised. */
+    /* release: a thread that finds the record on the list sees it initialised. */
     while (!atomic_compare_exchange_weak_explicit(&sti_thread_records, &thread->next, thread, memory_order_release,
                                                   memory_order_relaxed))
         ;
@@ -111,7 +111,7 @@ void sti_thread_end_unrecorded(void)
 
 void sti_thread_hand_on(struct sti_thread *thread)
 {
-    /* release: the next owner, who acquires, sees the record as it was left. */
+    /* release: the next owner acquires, and sees the record as it was left. */
     atomic_store_explicit(&thread->owned, false, memory_order_release);
     changing = false;
 }

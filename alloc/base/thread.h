@@ -12,12 +12,12 @@
  * load does not see the other's store it comes before it there; so does the one's store, which comes before its load;
  * and behind the other's store comes its load, which therefore sees what the one has stored, or what was stored there
  * later. Weaker orders do not do: then each store may still be on its way when the other side loads (store buffering;
- * x86-64 does that too), and both miss each other. It is what Dekker's mutual exclusion rests on.
+ * x86-64 does that too), and both miss each other. Dekker's mutual exclusion rests on the same argument.
  *
- * A seq_cst read-modify-write is as good as either access. So is a seq_cst fence between store and load, on both
- * sides, whatever the orders of these: fences are in the same total order, and the load behind the later one sees the
- * store before the earlier one. Everything else that is called a handshake says only which words these are, and why
- * what may be stored there later is as good.
+ * A seq_cst read-modify-write is as good as either access. So is a seq_cst fence between store and load, on both sides,
+ * whatever the orders of these: fences are in the same total order, and the load behind the later one sees the store
+ * before the earlier one. Everything else that is called a handshake says only which words these are, and why what may
+ * be stored there later is as good.
  *
  * Requesting a sample is one whose second half is a store. A record is made at a thread's first scope, put on a list
  * that only grows, and handed to another thread when its own has ended. So an asker walks the list without a lock, in a
@@ -30,9 +30,9 @@
  * it comes before, then so does the owner's limit store before the asker's 0, the 0 stays, and the next allocation is a
  * sample point.
  *
- * Between its flag and its 0 the asker counts (seq_cst). Who reads the count before the flags (both seq_cst), and finds
- * none of them set, need not look at them again until the count has changed: a flag that it did not see is counted
- * after that. */
+ * Between its flag and its 0 the asker counts (seq_cst). A thread that reads the count before the flags (both seq_cst),
+ * and finds none of them set, need not look at them again until the count has changed: a flag that the thread did not
+ * see is counted later. */
 #ifndef STI_ALLOC_BASE_THREAD_H
 #define STI_ALLOC_BASE_THREAD_H
 
@@ -148,7 +148,8 @@ void sti_thread_begin(void);
 bool sti_thread_is_known(void);
 
 /* The record for whatever else, in any allocation and free: NULL while it is being made, and from the thread's end on:
- * libc frees what it has of a thread after the last destructor, and who began anew there would never be ended. */
+ * libc frees what it has of a thread after the last destructor, and a record that began anew there would never be
+ * ended. */
 struct sti_thread *sti_thread_self_if_settled(void);
 
 /* The same, but NULL when it has none yet or no more. Safe in signal handlers. */

@@ -172,7 +172,7 @@ unsigned sti_trace_wake(uint64_t ns, uint64_t flow)
     return epoch;
 }
 
-/* Its first one in the trace: its track has to have a name. */
+/* The thread's first submission in the trace: the thread's track has to have a name. */
 __attribute__((noinline)) unsigned sti_trace_begin_submitter(unsigned epoch)
 {
     struct sti_thread *thread = self();

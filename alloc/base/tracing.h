@@ -16,23 +16,25 @@
  * looked at: head + open, up to which room is taken, never falls. The next one that has room is written behind a LOST
  * record, which says how many were lost before it.
  *
- * Handlers. A signal's handler may write in the midst of a write of its own thread. So writing is set around each, and
- * whoever finds it set loses its record. That is between a thread and itself: compiler fences are enough. Nothing
- * leaves the code here by a jump: no sample point lies in it, and a handler leaves nobody's frames but a task's own.
+ * Handlers. A signal's handler may write in the midst of a write of its own thread. So writing is set around each
+ * write, and a handler that finds it set loses its record. That is between a thread and itself: compiler fences are
+ * enough. Nothing leaves the code here by a jump: no sample point lies in it, and a handler leaves nobody's frames but
+ * a task's own.
  *
  * Slices. A slice that is begun has room for its end from then on: whatever else is written leaves as many records as
  * slices are open. So ends are never lost, and what is read is nested whatever is left out. The writer keeps the keys
  * of those that are open; what ends finds its own there, or was never begun and is nothing. Ends name the depth, so
  * where a thread's ones in between never come (it was ended), the reader ends them with it.
  *
- * Submissions. Nobody writes anything for them: a task carries who has submitted it, and in which trace, and the thread
- * that starts or steals it writes that with its own record, from which the reader makes the submission as well.
+ * Submissions. A submission writes no record: the task carries the number of the thread that submitted it and of the
+ * trace. The thread that starts or steals the task writes both with its own record, from which the reader makes the
+ * submission as well.
  *
  * Traces. sti_trace_epoch is the number of the one that runs, or 0. A thread that has not written anything in that one
- * forgets which slices are open and begins with a THREAD record, which has the number and says who it is: the ring goes
- * on to the next owner with the record of the thread (thread.h). The reader ignores what comes before that record: the
- * rest of an earlier trace, and what was written by a thread that had seen the number before it changed. Nobody waits
- * for those when a trace ends: a record more in a ring is harmless, as rings are never freed.
+ * forgets which slices are open and begins with a THREAD record, which has the trace's number and the thread's name:
+ * the ring goes on to the next owner with the record of the thread (thread.h). The reader ignores what comes before
+ * that record: the rest of an earlier trace, and what was written by a thread that had seen the number before it
+ * changed. Nobody waits for those when a trace ends: a record more in a ring is harmless, as rings are never freed.
  *
  * tests/models/trace.pml tries every order of this. */
 #ifndef STI_ALLOC_BASE_TRACING_H
@@ -50,7 +52,8 @@
 
 struct sti_scope_request;
 
-/* --- Who looks at scopes, and at tasks of pools: bits, mostly none. Their rare paths ask more. Any thread. */
+/* --- Which observers want to see scopes, and tasks of pools: bits, mostly none. Their rare paths ask more. Any
+ * thread. */
 
 #define STI_OBSERVED_TRACE 1
 #define STI_OBSERVED_DEBUG 2   /* scopes */
@@ -102,9 +105,9 @@ enum sti_trace_mark {
     STI_TRACE_END_PARK,
 };
 
-/* Who submits what, in which trace: the kernel's number of the thread, which has so many bits at most (PID_MAX_LIMIT),
- * and above it the number of the trace, of which those bits are enough beside the time of the submission. 0: in none; a
- * thread of the number 0: that has been written. */
+/* The submitter of a task: the kernel's number of the thread, which has so many bits at most (PID_MAX_LIMIT), and above
+ * it the number of the trace, of which the low bits are enough beside the time of the submission. 0: no trace runs. A
+ * thread number of 0: the submission has been written. */
 #define STI_TRACE_THREAD_BITS 22
 #define STI_TRACE_THREAD_MASK ((1U << STI_TRACE_THREAD_BITS) - 1)
 
@@ -113,7 +116,7 @@ static inline unsigned sti_trace_submitter_in(unsigned epoch)
     return (epoch % (UINT32_MAX >> STI_TRACE_THREAD_BITS) + 1) << STI_TRACE_THREAD_BITS;
 }
 
-/* Of the calling thread: its own number, in the trace that it was found for; and who has submitted its next task of a
+/* Of the calling thread: its own number, in the trace that it was found for; and the submitter of its next task of a
  * pool. */
 struct sti_trace_submitters {
     unsigned epoch;
@@ -123,7 +126,7 @@ struct sti_trace_submitters {
 extern _Thread_local struct sti_trace_submitters sti_trace_submitters __attribute__((visibility("hidden")));
 unsigned sti_trace_begin_submitter(unsigned epoch);
 
-/* Of what the calling thread submits, in this trace. */
+/* The submitter that the calling thread's tasks carry in this trace. */
 static inline unsigned sti_trace_submitter(unsigned epoch)
 {
     if (__builtin_expect(sti_trace_submitters.epoch != epoch, 0))
@@ -145,14 +148,14 @@ unsigned sti_trace_wake(uint64_t ns, uint64_t flow);
 /* An interrupt is tripped, deferred or delivered. Safe in signal handlers. */
 void sti_trace_interrupt(enum sti_trace_mark mark, int number);
 
-/* Slices; key: who it is, while it lasts. Tasks': on their own thread, of which this is the record. */
+/* Slices. key identifies a slice while it lasts. A task's slice is on its own thread, of which thread is the record. */
 void sti_trace_begin_task(struct sti_thread *thread, const void *key, uint64_t ns,
                           const struct sti_scope_request *request);
 void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns, const stint_outcome *outcome);
 
-/* Others': with a name, or NULL, and of a fork the thread that has forked it, or NULL. At its end, the bytes that a
- * rollback has kept; of parking the flow of the wake-up and the trace in which that began: in another one it has
- * none. */
+/* Other slices have a name, or NULL, and a fork's slice has the thread that has forked it, or NULL. At its end, the
+ * bytes that a rollback has kept; of parking the flow of the wake-up and the trace in which that began: in another one
+ * it has none. */
 #define STI_TRACE_ANY UINT_MAX
 void sti_trace_begin(enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
                      const struct sti_thread *owner);

@@ -237,7 +237,7 @@ bool sti_account_has_slot(const stint_account *account)
     return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
 }
 
-/* Up to end, without it. */
+/* Give slots back in the accounts from this one up to end, without end. */
 static bool give_waiting_slots_back(stint_account *account, const stint_account *end)
 {
     bool any = false;
@@ -360,7 +360,7 @@ bool sti_account_reserve(stint_account *account, const stint_account *end, uint6
 }
 
 /* --- Labels: what an account is called where its tasks are counted. A label is filled, then put at its number
- * (release), with the lock; a thread that finds it there (acquire) sees it whole. It stays for good. --- */
+ * (release), with the lock; a thread that finds it there (acquire) sees it whole. A label is never freed. --- */
 
 static struct sti_label others = { .name = STI_LABEL_OTHERS };
 static _Atomic(struct sti_label *) labels[STI_LABELS_MAX] = { &others };

@@ -38,7 +38,7 @@ void sti_account_await_no_more(stint_account *account);
 /* Call the hook for each account from this one up to end, without it, that is waited for. */
 void sti_account_tell(stint_account *account, const stint_account *end);
 
-/* The same for this account alone. */
+/* Notify waiters of this account alone. */
 void sti_account_tell_itself(stint_account *account);
 
 /* Whether it could have one more running task itself, this moment; and how many it has. */
@@ -51,13 +51,14 @@ bool sti_account_is_waiting_full(const stint_account *account);
 /* One more task waits in the account and those above it. False: one of them has its maximum. NULL has none. */
 bool sti_account_begin_waiting(stint_account *account);
 
-/* It has begun, or is gone. True: one of them had its maximum, and has not now: somebody may be waiting for that. */
+/* The waiting task has begun, or is gone. True: one of the accounts had its maximum, and has not now, so a submitter
+ * may be waiting for that. */
 bool sti_account_end_waiting(stint_account *account);
 
-/* Its share of processor time; of NULL too. */
+/* The account's share of processor time; also for NULL. */
 unsigned sti_account_weight(const stint_account *account);
 
-/* The one that it lies in; NULL: none. */
+/* The account that it lies in; NULL: none. */
 const stint_account *sti_account_parent(const stint_account *account);
 
 /* Whether inner is this account or lies below it. */
@@ -80,9 +81,9 @@ void sti_account_settle(stint_account *account, const stint_account *end, uint64
  * one above it, has not so much left. */
 bool sti_account_take(stint_account *account, unsigned number, uint64_t bytes);
 
-/* In a child of a wall: the account stands for one of which another process has the ledger. It has so much of each of
- * the two, and when that is used up it asks for more; ask returns whether that has been granted. One account a process;
- * its one thread. */
+/* In a child of a wall: the account stands for one of which another process has the ledger. granted is how much of each
+ * of the two it has. When an amount is used up, the account calls ask for more; ask returns whether the ledger has
+ * granted it. One account a process; its one thread. */
 void sti_account_follow(stint_account *account, const uint64_t granted[2],
                         bool (*ask)(unsigned number, uint64_t bytes));
 
@@ -92,8 +93,9 @@ bool sti_account_reserve(stint_account *account, const stint_account *end, uint6
 /* --- What accounts are called where their tasks are counted (stint/metrics.h).
  *
  * A label is for all accounts of one name, whether they live at once or one after the other: what is counted never
- * shrinks. It stays for good, so there is a most of them. An account without a name of its own, or whose name comes
- * when there is no room, is counted with the one that it lies in; one in no other with all the others of that kind. */
+ * shrinks. A label is never freed, so their number is bounded. An account without a name of its own, or whose name
+ * comes when there is no room, is counted with the one that it lies in; one in no other with all the others of that
+ * kind. */
 
 #define STI_LABELS_MAX 256
 #define STI_LABEL_SIZE 128 /* of a name, with its end; the rest of a longer one is left out */

@@ -29,7 +29,7 @@
 /* errno is ENOMEM; returns NULL. */
 __attribute__((cold)) void *sti_allocate_failed(void);
 
-/* Of any size, for any caller, at a sample point or not. */
+/* Allocate a block of any size, for any caller, at a sample point or not. */
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller);
 
@@ -41,7 +41,7 @@ void *sti_reallocate_moving(void *block, size_t size, const void *caller);
 /* Beyond the limits and the grace, for code that can neither be told of a failure nor be left. */
 void *sti_allocate_unrefused(size_t alignment, size_t size);
 
-/* Of a block of whoever made it. */
+/* The usable size of a block, whichever allocator made it. */
 size_t sti_allocate_usable_size(const void *block);
 
 STI_INLINE void *sti_allocate_in_scope(struct sti_thread *thread, size_t size, const void *caller)
@@ -154,8 +154,8 @@ void *sti_adopt(void *block, size_t size, const void *caller);
 /* When that may be a sample point. */
 bool sti_record_charge_beyond(struct sti_thread *thread, uint64_t charge, const void *caller);
 
-/* Charge a record of so many bytes to the innermost scope, if there is one. caller: who called the public function.
- * False: ENOMEM is to be returned. thread: sti_thread_metered. */
+/* Charge a record of so many bytes to the innermost scope, if there is one. caller: the return address of the public
+ * function. False: ENOMEM is to be returned. thread: sti_thread_metered. */
 static inline bool sti_record_charge_to(struct sti_thread *thread, size_t size, const void *caller)
 {
     uint64_t charge = sti_meter_rounded(size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back; see global.h.
- * Any thread. */
+ * The limit on the whole process: the choice of the task to interrupt, and before that the giving back of memory that
+ * nothing uses; see global.h. Any thread. */
 #include "global.h"
 
 #include <errno.h>
@@ -254,8 +254,8 @@ bool sti_give_back(void)
     return thread != NULL && thread->retired != NULL;
 }
 
-/* Bytes rolled back since free pages were given back. Who passes the limit and sets it to 0 gives back; if another adds
- * in between, that one has passed it too. */
+/* Bytes rolled back since free pages were given back. The thread that passes the limit sets the count to 0 and gives
+ * back; a thread that adds in between has passed the limit too. */
 static atomic_size_t rolled_back;
 
 void sti_rolled_back_much(size_t bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit on the whole process: whom to interrupt, and before that what nobody needs and is given back. Any
- * thread. */
+ * The limit on the whole process: the choice of the task to interrupt, and before that the giving back of memory that
+ * nothing uses. Any thread. */
 #ifndef STI_ALLOC_CHARGE_GLOBAL_H
 #define STI_ALLOC_CHARGE_GLOBAL_H
 
@@ -35,14 +35,15 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start);
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on);
 
 /* --- Giving back to the system what nobody needs: before somebody is stopped because the process holds too much, and
- * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads
- * that sleep with nothing to do are woken for it.
+ * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads that
+ * sleep with nothing to do are woken for it.
  *
- * The caller wakes the idle ones (through whoever lends threads to tasks, who knows them) and waits until each that has
- * been asked has answered: that it has given back, or that it has found work instead. For a second at most, since the
- * system may not let one run. */
+ * The caller wakes the idle ones (through the module that lends threads to tasks, which knows them) and waits until
+ * each that has been asked has answered: that it has given back, or that it has found work instead. For a second at
+ * most, since the system may not let one run. */
 
-/* What the calling thread has and does not use. True: there will be more when others have freed what its tasks left. */
+/* Give back what the calling thread has and does not use. True: there will be more when others have freed what its
+ * tasks left. */
 bool sti_give_back(void);
 
 /* A heap of so many bytes was rolled back. mimalloc would keep what it and those before it have left resident for a
@@ -56,14 +57,14 @@ static inline void sti_rolled_back(size_t bytes)
         sti_rolled_back_much(bytes);
 }
 
-/* What sti_give_back gives, and that of the threads that are idle. Some milliseconds, or what it takes to give so much
+/* Give back what sti_give_back gives, and what idle threads have. Some milliseconds, or what it takes to give so much
  * back. Any thread; nothing where another thread does it at this moment. */
 void sti_give_back_all(void);
 
 /* An idle thread is about to be asked to give back (hooks.h). */
 void sti_give_back_count(void);
 
-/* One of those who were asked has given back, or is not idle any more. */
+/* One of the asked threads has given back, or is not idle any more. */
 void sti_give_back_answer(void);
 
 #endif

@@ -67,7 +67,7 @@ static uint64_t max(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes that can be charged before blocks of so many bytes can have come of them. */
+/* How many bytes can be charged before they can have become blocks that hold so many bytes. */
 static uint64_t chargeable(uint64_t held)
 {
     return held / 5 * 4;
@@ -225,8 +225,8 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     return until_check;
 }
 
-/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. They count
- * for the peak too: nobody may look again before they are freed. */
+/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. The wanted
+ * bytes count for the peak too: the next measurement may come after they are freed. */
 static struct passed measure(struct sti_thread *thread, size_t wanted)
 {
     bool possible = wanted <= 2 * LARGEST_CHARGE;
@@ -241,7 +241,7 @@ static struct passed measure(struct sti_thread *thread, size_t wanted)
     return all.passed;
 }
 
-/* With what other threads have freed, which counts until it is collected: only that answers those who ask. */
+/* Measure after collecting what other threads have freed, which counts until it is collected. */
 static struct passed measure_collected(struct sti_thread *thread, size_t wanted)
 {
     struct sti_share *share = sti_group_member(thread->scope);
@@ -252,7 +252,7 @@ static struct passed measure_collected(struct sti_thread *thread, size_t wanted)
     return measure(thread, wanted);
 }
 
-/* What the task's other threads hold could be less than is known. */
+/* Ask the task's other threads, which may hold less than the group knows, and measure again. */
 static struct passed measure_with_others(struct sti_thread *thread, size_t wanted, struct passed passed)
 {
     struct sti_group *group = passed.scope->share->group;
@@ -262,7 +262,7 @@ static struct passed measure_with_others(struct sti_thread *thread, size_t wante
     return passed;
 }
 
-/* Before a limit is called passed, and where another thread of the task asks, whose limit it may be. */
+/* Measure before a limit is called passed, and where another thread of the task asks for it. */
 static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
 {
     const struct sti_share *share = sti_group_member(thread->scope);
@@ -328,7 +328,7 @@ static __attribute__((noinline, cold)) void take_limits(struct sti_thread *threa
     thread->memory_check = 0;
 }
 
-/* By the scope, and as far as is known by its other threads, when its thread's used is this. */
+/* What the scope has allocated when its thread's used is this, with what is known of the task's other threads. */
 static uint64_t allocated_by(const struct sti_scope *scope, uint64_t used)
 {
     const struct sti_share *share = scope->share;
@@ -392,8 +392,8 @@ bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller
            sti_caller_is_kept(caller);
 }
 
-/* What libc is refused at its first use of something it does without for as long as the process lives: a locale, the
- * tables of an encoding, a time zone. So it has a reserve. */
+/* libc does without a locale, the tables of an encoding or a time zone for as long as the process lives, if the first
+ * use is refused memory. So libc has a reserve. */
 static bool draw_libc_reserve(struct sti_scope *scope, uint64_t charge, const void *caller)
 {
     bool has = charge <= scope->libc_left && sti_caller_is_system(caller);
@@ -423,7 +423,7 @@ static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const vo
     return true;
 }
 
-/* What is asked for in a sample point, and what has been found out about it. */
+/* The request of a sample point, and what the sample point has found out about it. */
 struct asked {
     uint64_t charge;
     size_t size;
@@ -436,7 +436,7 @@ struct asked {
     bool is_measured;       /* what the scopes hold has been, with it */
 };
 
-/* What there is to know before anything is compared: of the profile, and of the task's other threads. */
+/* Collect what has to be known before budgets are compared, of the profile and of the task's other threads. */
 static inline void collect(struct sti_thread *thread, struct asked *asked, const void *caller)
 {
     asked->after = sti_saturating_add(thread->used, asked->charge);
@@ -455,7 +455,7 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
     asked->samples = asked->is_drawn ? sti_hooks.sampling.draw(thread, asked->charge) : 0;
 }
 
-/* What it will hold; all that can be asked for, where it cannot be had. */
+/* The bytes that the block will hold; for a size that cannot be had, the largest size that can be asked for. */
 static size_t bytes_of(const struct asked *asked)
 {
     if (asked->is_kept)
@@ -485,7 +485,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
         sti_global_look();
 }
 
-/* And at what others have set: first the new limit is stored, then the flags are read (thread.h). */
+/* Look at what other threads have set: first store the new limit, then read the flags (thread.h). */
 static inline void look_at_flags(struct sti_thread *thread, const struct asked *asked)
 {
     struct sti_scope *scope = thread->scope;

@@ -53,7 +53,7 @@ struct stream {
 
 #define TRIES 1000
 
-/* fflush(NULL) of another thread has it for a moment; who reads from it, for as long as that takes. */
+/* fflush(NULL) in another thread locks the stream for a moment; a read from it, for as long as the read takes. */
 static bool is_free(FILE *stream)
 {
     for (unsigned i = 0; i < TRIES; i++) {
@@ -155,7 +155,7 @@ FILE *open_wmemstream(wchar_t **buffer, size_t *size)
     return note_growing(plain(buffer, size), (void **)buffer, size, sizeof(wchar_t));
 }
 
-/* The block that the stream has made is its user's from now on, who is in the scope that opened it. */
+/* The block that the stream has made belongs to the stream's user from now on, in the scope that opened the stream. */
 int fclose(FILE *stream)
 {
     STI_LIBC_FUNCTION(fclose)
@@ -212,8 +212,8 @@ int closedir(DIR *directory)
     return plain(directory);
 }
 
-/* --- Regular expressions. The structure is the caller's, who may move it, and it may be gone by then: so one is known
- * by what libc has allocated for it, and closed by a copy. --- */
+/* --- Regular expressions. The caller may move the structure, or free it before the rollback: so an expression is known
+ * by what libc has allocated for it, and closed through a copy. --- */
 
 static void close_regex(struct sti_scope *scope, void *key, void *before)
 {

@@ -172,7 +172,7 @@ char *canonicalize_file_name(const char *path)
     return resolve_to_block(path, STI_CALLER());
 }
 
-/* --- Those that make their block deep inside of libc, or among others of its own: a copy takes its place. --- */
+/* --- Functions that make their block deep inside of libc, or among others of libc's: a copy takes its place. --- */
 
 char *getcwd(char *buffer, size_t size)
 {

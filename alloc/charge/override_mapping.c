@@ -5,8 +5,9 @@
  * mapped anything.
  *
  * libc's and the loader's own calls do not come here. mimalloc's do, and are told by their return address; where it is
- * a part of this library it makes system calls itself (subprojects/packagefiles/mimalloc). They go on to the system
- * without a look at the record, whose lock is held where blocks are made: mimalloc may have locks of its own there. */
+ * a part of this library it makes system calls itself (subprojects/packagefiles/mimalloc). mimalloc's calls go on to
+ * the system without a look at the record, whose lock is held where blocks are made: mimalloc may have locks of its own
+ * there. */
 /* Each name is to be its own function, not that of another one. */
 #undef _FILE_OFFSET_BITS
 #include "override_mapping.h"
@@ -133,7 +134,7 @@ static enum sti_mapping_kind kind_of(const struct wanted *wanted)
     return (wanted->protection & PROT_WRITE) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_RESERVED;
 }
 
-/* Who may have as much of the rest as he likes has a record of each all the same. */
+/* Uncharged mappings are unlimited, so the record of each one is charged. */
 static bool charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t size, const void *caller)
 {
     if (kind == STI_MAPPING_CHARGED)
@@ -182,9 +183,9 @@ static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
 
 /* --- Pages of its own heaps of which a task has told the kernel something: by mprotect, a guard page below a stack, or
  * what is not to be written to any more; by mlock or madvise, what is not to be swapped out, or not to be in the child
- * of a fork(2). Blocks of a heap that is rolled back go to whoever allocates next, so a rollback tells the kernel
- * before that they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its program's
- * concern, as it is anywhere.
+ * of a fork(2). Blocks of a heap that is rolled back go to the next allocation in the process, so a rollback first
+ * tells the kernel that they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its
+ * program's concern, as it is anywhere.
  *
  * The key of such an entry of the undo log is the range itself: where it begins, which is below 2^47, and behind that,
  * in place of the bits that are 0, how many pages it has. */
@@ -218,7 +219,7 @@ static void make_plain(struct sti_scope *scope, void *key, void *unused)
 static const struct sti_undo_kind of_protected = { .sort = STI_UNDO_OF_PAGES, .undo = make_plain };
 static const struct sti_undo_kind of_advised = { .sort = STI_UNDO_OF_PAGES, .undo = make_plain };
 
-/* It is about to do so, and is charged for the entry. False: out of memory. */
+/* The call is about to do so, and is charged for the entry. False: out of memory. */
 static bool note_pages(const struct sti_undo_kind *kind, uintptr_t begin, uintptr_t end, const void *caller)
 {
     struct sti_thread *thread = asker(caller);
@@ -476,7 +477,7 @@ static void *move_in_record(const struct move *move)
     return made;
 }
 
-/* Bytes that are to be charged for it: those that are added count if the last page does. */
+/* The bytes that a move is charged for: added pages count if the last page does. */
 static size_t growth(const struct move *move)
 {
     if (move->new_end <= move->end || !sti_mapping_lock())

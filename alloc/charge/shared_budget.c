@@ -14,13 +14,13 @@
 
 /* --- What the shares of a group charge, against the allocation limit of their task. Thread of the share.
  *
- * Each share draws what it charges in grants: in its scope, own_end is where its grants end. used is
- * what is known to have been charged: a share adds what it has used since the last time with each draw, and the
- * allocation that needs the draw. A draw is refused only when that sum passes the limit. So nobody is stopped because
- * another holds a grant that it does not use: a task that charges its limit in all, and no more, never is. What shares
- * have used of their grants meanwhile is added when they settle, at their ends; the sum is exact then, and the task
- * has failed if it passes the limit. It does so by less than one grant for each other share that runs. granted, the
- * sum of what shares may use, is for choosing: while it leaves room they get grants, then exactly what they need.
+ * Each share draws what it charges in grants: in its scope, own_end is where its grants end. used is what is known to
+ * have been charged: a share adds what it has used since the last time with each draw, and the allocation that needs
+ * the draw. A draw is refused only when that sum passes the limit. So nobody is stopped because another holds a grant
+ * that it does not use: a task that charges its limit in all, and no more, never is. What shares have used of their
+ * grants meanwhile is added when they settle, at their ends; the sum is exact then, and the task has failed if it
+ * passes the limit. The overshoot is less than one grant for each other share that runs. granted, the sum of what
+ * shares may use, is for choosing: while it leaves room they get grants, then exactly what they need.
  *
  * Each number is one counter, and nothing is published through it, so all orders are relaxed; what a share has settled
  * is seen by the task's thread because it has waited for that stolen subtask. */
@@ -83,7 +83,7 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
     return true;
 }
 
-/* What it has been charged until now counts as granted. */
+/* The share begins to draw: what its scope has been charged until now counts as granted. */
 static void begin_to_draw(struct sti_share *share, struct sti_scope *scope)
 {
     struct sti_group *group = share->group;
@@ -134,7 +134,7 @@ void sti_group_begin(struct sti_share *share, struct sti_scope *scope)
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
 }
 
-/* What its heaps hold stays reserved until they are ended. */
+/* Settle the account: what the share's heaps hold stays reserved until the heaps are ended. */
 static void settle_account(struct sti_share *share, struct sti_scope *scope)
 {
     if (scope->account == NULL)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The group: what the threads of one task share. It is made on the task's own thread when something of the task is
- * about to be shared for the first time (subtask.h), and tasks that share nothing have none.
+ * The group: what the threads of one task share. The group is made on the task's own thread when something of the task
+ * is about to be shared for the first time (subtask.h); a task that shares nothing has none.
  *
  * A share is what one thread has of it: its part of the budget, the heaps that stolen subtasks left there. The task's
  * own scope is one, and on every other thread that helps, the outermost stolen subtask that runs there: the scope's
  * share field leads to it. Scopes inside such a scope charge it as ever. Shares other than the task's own stay on a
  * list of the group until it is decided whether what they hold is committed.
  *
- * Interrupts. interrupt.tripped is written once, by whoever finds a reason first; then a sample is requested of every
- * share's thread (thread.h), and finds it at its next sample point. */
+ * Interrupts. interrupt.tripped is written once, by the thread that finds a reason first; then a sample is requested of
+ * every share's thread (thread.h), and finds it at its next sample point. */
 #ifndef STI_ALLOC_CHARGE_SHARED_BUDGET_H
 #define STI_ALLOC_CHARGE_SHARED_BUDGET_H
 
@@ -107,7 +107,8 @@ void sti_group_take_limits(struct sti_share *share, struct sti_scope *scope, uin
 void sti_group_begin(struct sti_share *share, struct sti_scope *scope);
 void sti_group_settle(struct sti_share *share, struct sti_scope *scope);
 
-/* What has to be granted for the thread's used to become after. False: the task has spent its allocation limit. */
+/* Draw what has to be granted for the thread's used to become after. False: the task has exhausted its allocation
+ * limit. */
 bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t after);
 
 /* --- The memory limit. Thread of the share. --- */
@@ -118,11 +119,11 @@ static inline void sti_group_note_asked(struct sti_share *share)
     share->asked = atomic_load_explicit(&share->group->asked, memory_order_acquire);
 }
 
-/* It has been measured: it holds so much, and wants so much more. False: the task would pass its memory
+/* The share has been measured: it holds so much, and wants so much more. False: the task would pass its memory
  * limit. */
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted);
 
-/* It was not given what it wanted. */
+/* The share was not given what it wanted. */
 void sti_group_hold_no_more(struct sti_share *share);
 
 /* In a sample point that would take the thread's used to after: whether what it holds must be measured now. */

@@ -106,7 +106,7 @@ static bool is_wanted(const struct sti_tracked *entry, const struct wanted *want
     return entry->block == wanted->block && (entry->rate != NULL) == wanted->is_rated;
 }
 
-/* With the list's lock: the link to it, or to the end of the list. */
+/* Find the link to the entry, or to the end of the list. The caller has the list's lock. */
 static struct sti_tracked **find(size_t list, const struct wanted *wanted)
 {
     struct sti_tracked **link = &the_set()->lists[list];
@@ -120,7 +120,7 @@ static struct sti_tracked **find_numbered(size_t list, uint64_t number)
     return find(list, &(struct wanted){ .number = number });
 }
 
-/* With the list's lock: after a change. */
+/* Set or clear the mark after a change of the list. The caller has the list's lock. */
 static void set_mark(size_t list, uintptr_t block)
 {
     size_t mark = sti_sampling_mark(block);

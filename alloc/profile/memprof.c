@@ -35,7 +35,7 @@ enum state {
 struct sti_memprof_settings sti_memprof_settings;
 
 static _Atomic enum state state;
-static uint64_t profiles; /* so far; of whoever changes the state */
+static uint64_t profiles; /* so far; written by the thread that changes the state */
 static _Atomic uint64_t users;
 
 bool sti_memprof_enter(uint64_t profile)
@@ -73,7 +73,7 @@ static bool is_valid(const stint_memprof_options *options)
     return options->rate > 0 && options->rate <= 1;
 }
 
-/* acquire and release: each who changes the profile finds it as the last one left it. */
+/* acquire and release: each thread that changes the profile finds it as the last one left it. */
 static bool change_from(enum state from)
 {
     return atomic_compare_exchange_strong_explicit(&state, &from, CHANGING, memory_order_acquire, memory_order_relaxed);
@@ -119,7 +119,8 @@ int stint_memprof_start(const stint_memprof_options *options)
     return 0;
 }
 
-/* What is held outside of the set when it is emptied, a block that realloc moves, may come back to it. */
+/* Empty the set. False: it was empty. A block that realloc moves is outside of the set meanwhile, and may come back to
+ * it. */
 static bool end_all(void)
 {
     struct sti_tracked *entry = sti_tracked_take_all(STINT_MEMPROF_STOPPED);
@@ -202,7 +203,8 @@ struct sti_quiet sti_memprof_be_quiet(void)
     return quiet;
 }
 
-/* What they make goes back by their second argument: one that is left by an exception or a jump has made nothing. */
+/* The callbacks return their result through the second argument: a callback that is left by an exception or a jump has
+ * made nothing. */
 static int make_metadata(void *allocation, void *metadata, void *unused)
 {
     (void)unused;

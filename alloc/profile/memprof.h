@@ -3,9 +3,9 @@
  * What the rooms of the profiler share: the running profile, and calls of the user's tracker. Each function says its
  * thread.
  *
- * Stop. Whoever reads the profile, or holds a block that is followed, is a user of it meanwhile. To stop is to take the
- * profile's number away, to wait until there is no user, and to take all that is left out of the set. Between users and
- * who stops there is a handshake (thread.h):
+ * Stop. A thread that reads the profile, or holds a followed block, is a user of the profile meanwhile. To stop is to
+ * take the profile's number away, to wait until there is no user, and to take all that is left out of the set. Between
+ * users and the stopping thread there is a handshake (thread.h):
  *
  *   user:     count + 1 (seq_cst) ... load number (seq_cst): is it that profile's?
  *   stopping: store 0 into number (seq_cst) ... load count (seq_cst): is it 0?
@@ -40,8 +40,8 @@ void sti_memprof_leave(void);
 /* Is the calling thread in a callback, or quiet? */
 bool sti_memprof_is_calling(void);
 
-/* As in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is a user meanwhile, so that
- * there is still the tracker for what it frees. Calling thread; does not nest. */
+/* The calling thread behaves as in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is
+ * a user meanwhile, so that the tracker is still there for what the thread frees. Calling thread; does not nest. */
 struct sti_quiet {
     struct sti_thread *counted;
     struct sti_scope *masked;

@@ -30,8 +30,8 @@
 
 #define WORD 8
 
-/* Of whoever replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so that a callback
- * may wait for it. */
+/* Held by the thread that replaces what was gathered, or reads it. Nobody waits for a callback while holding it, so
+ * that a callback may wait for it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sti_gathered *gathered; /* by the last profile */
 
@@ -178,9 +178,9 @@ int stint_profile_write(int fd, stint_profile_kind kind)
 #define PART ".part"
 
 static char *path;
-static pid_t profiled;    /* the process, by the variable; 0: none. A child is not, whoever forked it (_Fork, clone) */
-static sem_t woken;       /* the thread that writes when it is asked to */
-static atomic_uint asked; /* and has not been answered */
+static pid_t profiled; /* the process, by the variable; 0: none. A child is not, however it was forked (_Fork, clone) */
+static sem_t woken;    /* the thread that writes when it is asked to */
+static atomic_uint asked;               /* and has not been answered */
 static atomic_bool main_may_end = true; /* without a word */
 
 static void complain(const char *about, const char *what)
@@ -238,9 +238,9 @@ static void write_profile(void)
         complain(path, strerror(error));
 }
 
-/* --- The thread that waits. It has to look now and then whether it is the last one, once the main thread has ended;
- * until then that keeps the process. So it sleeps until it is asked, where the main thread's end will be told: by the
- * destructor of a key, whose value is set where the main thread loads the library. Handlers of signals post. */
+/* --- The thread that waits. Once the main thread has ended, the thread has to look now and then whether it is the last
+ * one; until then that keeps the process. So it sleeps until it is asked, where the main thread's end will be told: by
+ * the destructor of a key, whose value is set where the main thread loads the library. Handlers of signals post. */
 
 #define LOOK_NS UINT64_C(100000000)
 #define LONG_NS UINT64_C(86400000000000)

@@ -17,7 +17,7 @@ void sti_memprof_heartbeat(bool force, unsigned long long count, void *unused);
 /* free while blocks are followed. Any thread. */
 void sti_memprof_free(void *block);
 
-/* What the rest of the library has done through sampling.h. */
+/* Functions that the rest of the library calls through sampling.h. */
 void sti_memprof_join(struct sti_thread *thread);
 uint64_t sti_memprof_draw(struct sti_thread *thread, uint64_t charge);
 

@@ -23,7 +23,7 @@ static const Dwfl_Callbacks callbacks = {
     .find_debuginfo = dwfl_build_id_find_debuginfo,
 };
 
-/* By this thread: of a process whose main thread has ended the system says nothing. */
+/* Open the process by this thread's id: the system says nothing of a process whose main thread has ended. */
 static Dwfl *open_process(void)
 {
     Dwfl *dwfl = dwfl_begin(&callbacks);
@@ -112,13 +112,13 @@ static void report_others(Dwfl *dwfl, const struct sti_other_modules *others)
     for (size_t i = 0; i < others->count; i++) {
         const struct sti_other_module *other = &others->list[i];
         int file = other->may_be_read ? open_file(other->path) : -1;
-        /* It closes the file, but for where it fails. */
+        /* libdwfl closes the file, unless the call fails. */
         if (file >= 0 && dwfl_report_elf(dwfl, other->path, other->path, file, other->begin, false) == NULL)
             close(file);
     }
 }
 
-/* Those alone that may not be read, or cannot. False: no memory. */
+/* Report only modules that may not be read, or cannot. False: no memory. */
 static bool add_unread(struct sti_symbols *symbols)
 {
     symbols->unread = symbols->module_count;

@@ -47,7 +47,8 @@ struct sti_symbols {
     sti_demangle_fn *demangle;
 };
 
-/* What the process has loaded now, and the other modules, which stay as long as the table. 0; ENOMEM. */
+/* Open a table of what the process has loaded now, and of the other modules, which must stay as long as the table. 0;
+ * ENOMEM. */
 int sti_symbols_open(struct sti_symbols *symbols, const struct sti_other_modules *others, sti_demangle_fn *demangle);
 
 /* 0; ENOMEM: some address could not be looked up. */

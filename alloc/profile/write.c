@@ -25,15 +25,15 @@
 
 /* --- Loading the module that writes profiles (write.h). Any thread.
  *
- * It is looked for where it was installed beside this library (lib/stint/), and where it was built beside it. This
- * library's folder is the one that the loader knows, in full, from when it loaded it: neither a change of the working
- * directory nor a relative search path moves it. ($ORIGIN would be that of whoever stands in dlopen's place, such as a
+ * The module is looked for where it was installed beside this library (lib/stint/), and where it was built beside it.
+ * The loader knows this library's folder in full from when it loaded the library: neither a change of the working
+ * directory nor a relative search path moves it. ($ORIGIN would be that of a library that overrides dlopen, such as a
  * sanitizer.) The version is a part of the module's name, so a library that is older than what is installed by now
  * finds none rather than another's.
  *
- * Constructors run meanwhile, those of libdw and what it loads in turn. They may happen to do so in the midst of a
- * task, but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are
- * the task's. */
+ * Constructors run meanwhile, those of libdw and what it loads in turn. These calls may happen in the midst of a task,
+ * but are no part of it: the thread's scopes are suspended, so that neither blocks nor thread-specific values are the
+ * task's. */
 
 #define MODULE "stint-profile-" STINT_VERSION ".so"
 #define FOLDER_MAX (2 * (size_t)PATH_MAX) /* a working directory, and a path from there */

@@ -13,10 +13,10 @@
 
 #include "gathered.h"
 
-/* --- A profile at one moment, which the writers of its formats write. One thread. Those and what they need are in the
- * module of write.h. */
+/* --- A profile at one moment, which the writers of its formats write. One thread. The formats and the libraries that
+ * they need are in the module of write.h. */
 
-/* Of the C++ runtime: a name for people. */
+/* The C++ runtime's demangler: turns a symbol into a readable name. */
 typedef char *sti_demangle_fn(const char *name, char *buffer, size_t *size, int *status);
 
 /* A module of another process, whose addresses a report has: one that this process has not loaded, or has elsewhere. */
@@ -24,7 +24,7 @@ struct sti_other_module {
     uintptr_t begin; /* in that process's memory */
     uintptr_t end;
     const char *path;
-    bool may_be_read; /* its file, for its symbols: nobody who may want to do harm has named it */
+    bool may_be_read; /* its file, for its symbols: the path comes from a trusted source */
 };
 
 struct sti_other_modules {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task had taken: its blocks by size, what they begin with, the largest, and who holds them; see report.h.
- * Thread of the scope only; nothing is made or freed there meanwhile.
+ * What a task had taken: its blocks by size, what they begin with, the largest, and which callstacks hold them; see
+ * report.h. Thread of the scope only; nothing is made or freed there meanwhile.
  *
  * mimalloc tells of each page how many blocks of which size live there, at some nanoseconds a page. Which of them live
  * it tells only for all blocks of a page at once, and that is what takes time. So what blocks begin with is read where
@@ -105,7 +105,7 @@ static bool is_same(const struct sti_report_contents *a, const struct sti_report
     return a->kind == b->kind && a->address == b->address && a->word == b->word;
 }
 
-/* What is of no kind is what is left of those that were looked at. */
+/* Count what kind of content a block begins with; blocks of no kind are the rest of those looked at. */
 static void look_at(struct sti_report_class *class, uintptr_t block, size_t size)
 {
     struct beginning beginning = beginning_of(block, size);
@@ -187,8 +187,8 @@ static void note_large(struct sti_report_heap *heap, size_t size, uintptr_t bloc
 
 #define LOOKS 8 /* at blocks of a full page, spread over it */
 
-/* Of the full pages of a class the first, the second, the fourth, and so on: so as many are looked at as there are
- * doublings. */
+/* Look into the first, the second, the fourth full page of a class, and so on: so the number of pages looked into grows
+ * with the logarithm. */
 static void look_into_full(struct sti_report_class *class, const struct sti_backend_area *area)
 {
     size_t pages = class->full_pages++;
@@ -281,8 +281,8 @@ static void walk_heaps(struct sti_report_heap *report, const struct sti_scope *s
     }
 }
 
-/* --- Who holds a task's memory, as samples tell, of its own or else of the running profile's: those whose blocks live
- * in the task, by their callstacks. --- */
+/* --- Which callstacks hold a task's memory, as samples show: the task's own samples, or else those of the running
+ * profile whose blocks live in the task. --- */
 
 #define SITES 1024 /* callstacks; a power of two. What comes when half of the room is taken is only summed up */
 
@@ -327,7 +327,7 @@ static bool is_held(const struct finding *finding, const void *block)
     return finding->singles != NULL && i < finding->singles->count;
 }
 
-/* Others may be about to free the block: so what is kept of it is a copy, and the site, which lives on. */
+/* Another thread may be about to free the block: so the report keeps a copy, and the site, which lives on. */
 static void note_sample(uintptr_t block, const void *metadata, void *argument)
 {
     struct finding *finding = argument;
@@ -343,7 +343,7 @@ static void note_sample(uintptr_t block, const void *metadata, void *argument)
     found->objects += share->objects;
 }
 
-/* What lies above the task is no part of it: this library's frames come first there. */
+/* The length of the callstack inside the task, which ends where this library's frames begin. */
 static size_t length_in_task(const struct sti_profile_site *site)
 {
     size_t length = 0;

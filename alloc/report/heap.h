@@ -8,7 +8,7 @@
 
 struct sti_scope;
 
-/* What the scope and those inside it hold, when no allocation is under way. */
+/* Take down what the scope and those inside it hold, when no allocation is under way. */
 void sti_report_take_heap(struct stint_report *report, const struct sti_scope *scope);
 
 #endif

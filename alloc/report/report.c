@@ -88,9 +88,9 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
     return 0;
 }
 
-/* --- One that another process has made, of which this one has a copy that may say anything. It is made safe here, not
- * true: numbers of entries fit, texts end, values have a name, truth values are 0 or 1. Addresses are mere numbers to
- * all who read them. Any thread. */
+/* --- One that another process has made, of which this one has a copy that may say anything. The check makes the copy
+ * safe, not true: numbers of entries fit, texts end, values have a name, truth values are 0 or 1. Every reader takes
+ * addresses for mere numbers. Any thread. */
 
 #define INTERVAL_MAX 1e18 /* bytes from one sample to the next, which an integer holds */
 
@@ -100,7 +100,7 @@ static void limit(size_t *count, size_t most)
         *count = most;
 }
 
-/* What is neither 0 nor 1 may not be read as a bool. */
+/* Make a byte that is neither 0 nor 1 one of them: no other may be read as a bool. */
 static void limit_truth(bool *value)
 {
     unsigned char byte;
@@ -183,7 +183,7 @@ int sti_report_adopt(const void *bytes, size_t size, struct stint_report **repor
 
 /* --- A scope's. Its thread. */
 
-/* What a task has locked is told from now on, not only that it has. */
+/* Begin a report. From now on the addresses of the task's locks are remembered, not only their number. */
 static void begin(struct stint_report *report, struct sti_scope *scope)
 {
     report->cpu_begin = sti_processor_clock_about(&scope->thread->processor, sti_clock_now());

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report of a task that did not end Ok: what is taken down, by whom, and where it goes. include/stint/report.h says
- * what it is for.
+ * The report of a task that did not end Ok: what is taken down, by which thread, and where it goes.
+ * include/stint/report.h says what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
- * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and who
- * holds it). Everything in it is addresses and numbers; what they are called is looked up when it is written, in
- * the module that writes profiles (write.c). When the task has ended, the report is its taker's, and is never changed
- * again; that of one that has ended Ok is freed. */
+ * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and which
+ * callstacks hold it). Everything in it is addresses and numbers; what they are called is looked up when it is written,
+ * in the module that writes profiles (write.c). When the task has ended, the report is its taker's, and is never
+ * changed again; that of one that has ended Ok is freed. */
 #ifndef STI_ALLOC_REPORT_REPORT_H
 #define STI_ALLOC_REPORT_REPORT_H
 
@@ -181,21 +181,23 @@ struct stint_report {
 /* The scope's report, made if it has none. In a signal's handler: without the allocator. NULL: no memory. */
 struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler);
 
-/* One of nobody's, empty. NULL: no memory. */
+/* Make an empty report that belongs to no task yet. NULL: no memory. */
 struct stint_report *sti_report_make(bool in_handler);
 
 /* --- What was taken down. Any thread. --- */
 
 void sti_report_free(struct stint_report *report);
 
-/* What all reports say of a task that is not running here: of its options, which may be NULL, and its outcome. */
+/* Take down what all reports say of a task that is not running here: its options, which may be NULL, and its
+ * outcome. */
 void sti_report_describe(struct stint_report *report, const stint_options *options, const stint_outcome *outcome);
 
 /* Make one of the bytes of another process's, wherever they come from: what they say may be wrong, but it can be read
- * and written as any other. It has to be described. 0; EPROTO: they are not so many; ENOMEM. */
+ * and written as any other. The report has to be described first. 0; EPROTO: they are not so many; ENOMEM. */
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report);
 
-/* Have its addresses looked up in these modules, which are copied. 0; ENOMEM. Its maker's thread. */
+/* Have the report's addresses looked up in these modules, which are copied. 0; ENOMEM. The thread that made the
+ * report. */
 int sti_report_set_others(struct stint_report *report, const struct sti_other_modules *others);
 
 /* Hooks of reporting (hooks.h); where.h has the others. */
@@ -204,7 +206,8 @@ void sti_report_note_begin_of_end(struct sti_scope *scope);
 void sti_report_note_end(struct sti_scope *scope, const stint_outcome *outcome);
 void sti_report_note_kept(struct stint_report *report, const struct sti_root *root, size_t size);
 
-/* --- The writing, in the module that writes profiles. Into memory. 0; ENOMEM. One thread at a time. --- */
+/* --- The writer of reports, in the module that writes profiles: writes into memory. 0; ENOMEM. One thread at a
+ * time. --- */
 
 typedef int sti_report_writer_fn(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream,
                                  stint_report_kind kind);

@@ -109,7 +109,8 @@ static bool wants_heap(const struct sti_scope *scope)
     return sti_reporting_level(scope) == STINT_REPORT_HEAP;
 }
 
-/* By a subtask's thread: it ends before the task does, and then only this is left. */
+/* Publish a subtask's report, on its thread: the subtask ends before the task does, and then only the report is
+ * left. */
 static void publish(const struct sti_scope *scope)
 {
     struct stint_report *report = sti_report_make(scope->thread->stopped != NULL);
@@ -117,7 +118,7 @@ static void publish(const struct sti_scope *scope)
     if (report == NULL)
         return;
     take_stack(&report->tripped, scope, scope->thread->stopped);
-    /* release: who takes it sees it whole. */
+    /* release: the thread that takes it sees it whole. */
     if (!atomic_compare_exchange_strong_explicit(&scope->shared->report, &none, report, memory_order_release,
                                                  memory_order_relaxed))
         sti_report_free(report);

@@ -26,13 +26,13 @@ struct writing {
 
 /* --- What the addresses are called. --- */
 
-/* What is executed right before a return address. */
+/* The frame of the call that is executed right before a return address. */
 static const struct sti_frame *call(struct writing *to, uintptr_t return_address)
 {
     return sti_symbols_frame(&to->symbols, return_address - 1);
 }
 
-/* What lies there; NULL: nothing. */
+/* The variable or function that lies at the address; NULL: none. */
 static const struct sti_frame *data(struct writing *to, uintptr_t address)
 {
     return address != 0 ? sti_symbols_frame(&to->symbols, address) : NULL;
@@ -45,7 +45,8 @@ static const struct sti_frame *awaited(struct writing *to, const struct sti_repo
 
 /* --- Putting text and values together. --- */
 
-/* Of a name for people: what is no character, or would do something to a terminal, as its bytes in hexadecimal. */
+/* Whether a character of a name is a control character, which might act on a terminal: reports for people show its
+ * bytes in hexadecimal. */
 static bool is_control(const char *character, size_t length)
 {
     unsigned char first = (unsigned char)character[0];
@@ -94,7 +95,7 @@ static void put_string(const struct writing *to, const char *text)
 
 static void put_frame(struct writing *to, const struct sti_frame *frame);
 
-/* What comes behind the %; the place behind that. */
+/* Write the value of a conversion, whose text behind the % is given. Returns the text behind it. */
 static const char *put_value(struct writing *to, const char *conversion, va_list *values)
 {
     char plain[16] = "%";
@@ -129,9 +130,9 @@ static const char *put_value(struct writing *to, const char *conversion, va_list
     return conversion + length;
 }
 
-/* As printf, but for these: %s is a name or a text of others, unless a width is given; %p is a struct sti_frame; %i is
- * a truth value; numbers without a sign are long. In JSON ' stands for a quotation mark, and nothing (or_nothing) is
- * null. */
+/* Writes as printf does, but for these: %s is a name or a text of others, unless a width is given; %p is a struct
+ * sti_frame; %i is a truth value; numbers without a sign are long. In JSON ' stands for a quotation mark, and nothing
+ * (or_nothing) is null. */
 __attribute__((format(printf, 2, 3))) static void put(struct writing *to, const char *format, ...)
 {
     va_list values;
@@ -150,7 +151,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct writing *to, const 
     va_end(values);
 }
 
-/* Before all entries of a list in JSON but the first. */
+/* Write the comma before all entries of a list in JSON but the first. */
 static void separate(const struct writing *to, size_t index)
 {
     if (index > 0)
@@ -221,7 +222,7 @@ static const char *time_of(struct writing *to, uint64_t ns)
     return scaled(to, ns, 1000, units, 2);
 }
 
-/* With commas. */
+/* A number in decimal, with commas. */
 static const char *number_of(struct writing *to, uint64_t number)
 {
     char *room = next_room(to);
@@ -251,7 +252,7 @@ static unsigned long error_percent(uint64_t samples)
 
 /* --- Both for people and for machines. --- */
 
-/* What it held in all, as far as that is known. */
+/* The bytes that the task held in all, as far as they are known. */
 static uint64_t held_of(const struct stint_report *report)
 {
     const struct sti_report_heap *heap = &report->heap;
@@ -453,7 +454,8 @@ static bool is_same(const struct sti_frame *a, const struct sti_frame *b)
     return strcmp(a->function, b->function) == 0;
 }
 
-/* What comes again, in a recursion, is said once. False: it was. */
+/* Write a link of a callstack; a frame that comes again, in a recursion, is written once. False: the frame has been
+ * written. */
 static bool write_link(struct writing *to, const struct sti_frame **shown, size_t count, const char *before,
                        const struct sti_frame *frame)
 {
@@ -502,7 +504,7 @@ static void write_death(struct writing *to, const struct stint_report *report)
         put(to, " at address 0x%lx", death->address);
 }
 
-/* What a process that has ended had taken, it has not said. */
+/* Write what the task had taken; an ended process has not said it. */
 static void write_bytes(struct writing *to, const struct stint_report *report)
 {
     const stint_budget *budget = &report->budget;

@@ -30,7 +30,7 @@ static const char two_digits[] = "0001020304050607080910111213141516171819202122
                                  "50515253545556575859606162636465666768697071727374"
                                  "75767778798081828384858687888990919293949596979899";
 
-/* With at least so many digits. Two at a time: a division is most of what they cost. */
+/* Put a number with at least so many digits, two digits at a time: divisions are most of the cost. */
 static inline void put_digits(struct sti_trace_file *file, uint64_t number, unsigned least)
 {
     char digits[22];
@@ -57,7 +57,7 @@ static inline void put_hex(struct sti_trace_file *file, uint64_t number)
     PUT(file, "\"");
 }
 
-/* Of this library's own words. */
+/* Put one of this library's own words, which need no escapes. */
 static inline void put_word(struct sti_trace_file *file, const char *text)
 {
     PUT(file, "\"");

@@ -3,7 +3,7 @@
  * stint_trace_start and stint_trace_stop, the tracer's thread, and STINT_TRACE in the environment (stint/trace.h). Any
  * thread.
  *
- * Who starts or stops says so in state, which is all that two callers share:
+ * A thread that starts or stops the trace says so in state, which is all that two callers share:
  *
  *   IDLE --start--> CHANGING --> RUNNING --stop--> CHANGING --> IDLE
  *
@@ -42,8 +42,8 @@ static unsigned last_epoch;
 
 /* --- The tracer's thread. ----------------------------------------------------------------------------------------- */
 
-/* It takes a fortieth of one processor at most, in any few milliseconds: so much a pool's throughput falls by, where
- * every processor is busy; and looks often enough that a ring is not full of a busy worker's tasks before. By its
+/* The tracer takes a fortieth of one processor at most, in any few milliseconds: so much a pool's throughput falls by,
+ * where every processor is busy; and looks often enough that a ring is not full of a busy worker's tasks before. By its
  * processor time: a reader that has kept it waiting, or others on its processor, cost nobody anything. */
 #define SHARE 40
 #define AT_ONCE 1024 /* records */
@@ -72,7 +72,8 @@ static void finish(void)
 }
 
 /* As the last thread of all it ends: then libc ends the process on it, as it would without a trace; or on another of
- * the library's, which was found to be one of the last as well. Whoever stops then has to finish: the value says so. */
+ * the library's, which was found to be one of the last as well. The thread that stops the trace then has to finish; the
+ * return value says so. */
 static void *trace(void *unused)
 {
     (void)unused;

@@ -47,7 +47,7 @@ static void flush(struct sti_trace_file *file)
 
 /* --- Events. ------------------------------------------------------------------------------------------------------ */
 
-/* What each begins with. Its name is to follow, and the rest. */
+/* Write what each event begins with. The caller writes its name and the rest. */
 static void begin_event(struct sti_trace_file *file, char phase, int tid)
 {
     if (file->length > sizeof file->buffer - LONGEST_EVENT)

@@ -4,7 +4,7 @@
  * counts from the oldest:
  *
  *   0 <= index < top            stolen: a thief runs it or has run it, its owner has not joined it. Or a hole.
- *   top <= index < split        public: whoever moves top over it has it.
+ *   top <= index < split        public: the thread that moves top over it has it.
  *   split <= index < depth      private: the owner's. Or a hole.
  *
  * depth (there the address of a slot, here its index) is the owner's alone, so a fork and the join of a private one are
@@ -77,7 +77,7 @@ void sti_split_init(struct sti_split *split)
     split->split = 0;
     split->base = 0;
     split->holes = 0;
-    stop_asking(split); /* others may ask already, who look through all slots for workers */
+    stop_asking(split); /* thieves that look through all slots for workers may ask already */
     split->task = NULL;
     atomic_init(&split->bounds, 0);
 }
@@ -87,7 +87,7 @@ bool sti_split_is_asked(const struct sti_split *split)
     return __atomic_load_n(&split->forks.limit, __ATOMIC_RELAXED) == 0;
 }
 
-/* After a change of split or holes; a question stays. */
+/* Store floor anew after a change of split or holes; a question stays. */
 static void update_floor(struct sti_split *split)
 {
     if (!sti_split_is_asked(split))
@@ -317,7 +317,7 @@ struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_grou
 
 void sti_split_ask(struct sti_split *split)
 {
-    /* Only read where it was asked before: so whoever searches does not take the owner's cache line away. */
+    /* Only read where it was asked before: so a searching thief does not take the owner's cache line away. */
     if (__atomic_load_n(&split->forks.limit, __ATOMIC_RELAXED) != 0)
         __atomic_store_n(&split->forks.limit, 0, __ATOMIC_RELAXED);
     if (__atomic_load_n(&split->forks.floor, __ATOMIC_RELAXED) != SIZE_MAX)

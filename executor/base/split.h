@@ -31,8 +31,8 @@ struct sti_offer {
     void *arg;
     _Atomic(struct sti_group *) group;
     const void *task;                   /* that it is a part of */
-    _Atomic(struct sti_worker *) thief; /* NULL: none yet. For others, whom to steal from and whom the owner waits for.
-                                         * Release; acquire, or relaxed only to compare */
+    _Atomic(struct sti_worker *) thief; /* NULL: none yet. For other workers: where to steal, and what the owner waits
+                                           for. Release; acquire, or relaxed only to compare */
     atomic_int state;
     int code;
     bool interrupted;
@@ -73,14 +73,14 @@ static inline size_t sti_split_depth(const struct sti_split *split)
 /* The slot of the next fork, to be written. NULL: full. */
 struct stint_fork_slot_ *sti_split_free_slot(struct sti_split *split);
 
-/* It has been written: add the fork, whether somebody has asked or not. Its place. */
+/* The slot has been written: add the fork, whether a thief has asked or not. Returns the fork's place. */
 size_t sti_split_push(struct sti_split *split);
 
 /* Whether somebody has asked for work since sti_split_share shared something. */
 bool sti_split_is_asked(const struct sti_split *split);
 
 /* Where nothing is public, make the older half of the private forks below this index so, at least one. True: something
- * is public now, and whoever had asked is answered. False: there is nothing to share. */
+ * is public now, and a thief that had asked is answered. False: there is nothing to share. */
 bool sti_split_share(struct sti_split *split, size_t end, struct sti_group *group);
 
 /* Make all private forks public that have no hole before them: their owner is about to sleep. True: something is public

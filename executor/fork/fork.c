@@ -67,7 +67,8 @@ static size_t push_own(void)
     return place_of_own();
 }
 
-/* Also where an interrupt has come meanwhile: its frame is still here, and it has not run. */
+/* Take back a fork of the thread's own, also where an interrupt has come meanwhile: the fork's frame is still here, and
+ * the fork has not run. */
 static bool take_own(size_t place)
 {
     if (place != place_of_own())
@@ -179,7 +180,7 @@ static bool has_ended(const struct sti_offer *offer)
     return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
 }
 
-/* Steal back from whoever has the awaited subtask; from others of the same task when that one has nothing. */
+/* Steal back from the worker that has the awaited subtask; from others of the same task when that one has nothing. */
 static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 {
     const struct sti_group *group = atomic_load_explicit(&awaited->group, memory_order_relaxed);
@@ -197,8 +198,8 @@ static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
     return true;
 }
 
-/* A worker that sleeps here has given its place to a substitute. Of a long sleep others must know who look for circles
- * (deadlock.h); no signal could end it. */
+/* A worker that sleeps here has given its place to a substitute. Workers that look for circles must know of a long
+ * sleep (deadlock.h); no signal could end it. */
 static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *offer)
 {
     sti_substitute_fall_asleep(worker, 1);
@@ -262,7 +263,7 @@ static bool take_back(struct sti_worker *worker, size_t index)
     return sti_split_take(&worker->split, index);
 }
 
-/* What a thief had. An interrupt finds the slot still occupied; what is in it stays until the next fork. */
+/* Join a fork that a thief had. An interrupt finds the slot still occupied; its contents stay until the next fork. */
 static int collect(struct sti_worker *worker, size_t index, void **value)
 {
     const struct sti_offer *offer = await(worker, index);

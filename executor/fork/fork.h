@@ -18,13 +18,13 @@ struct sti_worker;
 void sti_fork_begin_thread(struct sti_worker *worker);
 void sti_fork_end_thread(void);
 
-/* From now on its forks run in their joins. */
+/* Leave the worker: from now on the thread's forks run in their joins. */
 void sti_fork_leave_worker(void);
 
 /* A public fork of another worker, of this group unless it is NULL. Workers that have none are asked for some. */
 struct sti_stolen sti_fork_steal(struct sti_worker *worker, const struct sti_group *group);
 
-/* Its task's. */
+/* The options of the stolen subtask's task. */
 const stint_options *sti_fork_options(struct sti_stolen stolen);
 
 /* The worker is about to sleep in the midst of a task, and so will neither run nor share what it has forked: let others

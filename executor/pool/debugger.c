@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a debugger reads: where the lists of the process begin, and by the types of its fields what lies there. Nothing
- * of the library uses it; scripts/gdb/stint-gdb.py does, in a process that has stopped or a core. This file is always
- * compiled with debug information, so a release build has what the script needs and not more. */
+ * of the library uses it; scripts/gdb/stint-gdb.py does, in a process that has stopped or a core. The build always
+ * compiles this file with debug information, so a release build has what the script needs and not more. */
 #include <stddef.h>
 #include <stint/pool.h>
 

@@ -30,8 +30,8 @@ void sti_monitor_put_off(struct sti_monitor *monitor, struct sti_timer *timer, u
         sti_timers_add(&monitor->timers, timer, time);
 }
 
-/* It is retained, before it is claimed: then its entry may go at any moment. One that has more time by now, and has not
- * been claimed, waits on. */
+/* The task is retained before it is claimed: then its entry may go at any moment. One that has more time by now, and
+ * has not been claimed, waits on. */
 static bool claim_expired(struct sti_timer *timer)
 {
     sti_task *task = task_of(timer);
@@ -147,7 +147,7 @@ static struct sti_timer *claim_next(struct sti_monitor *monitor)
     return timer;
 }
 
-/* What follows runs elsewhere: this thread has other deadlines to keep. */
+/* Resolve expired tasks. Their continuations run elsewhere: this thread has other deadlines to keep. */
 static void act(void *argument)
 {
     struct sti_monitor *monitor = argument;

@@ -67,7 +67,8 @@ static struct report *make_report(const struct sti_overdue_entry *entry, uint64_
     return report;
 }
 
-/* The entry is out, and the task still runs, as the worker has to have the lock to go on. It may have more time now. */
+/* The entry is out, and the task still runs, as the worker has to have the lock to go on. The task may have more time
+ * now. */
 bool sti_overdue_deal_with(struct sti_timer *timer)
 {
     struct sti_overdue_entry *entry = (struct sti_overdue_entry *)timer;
@@ -103,9 +104,9 @@ void sti_overdue_end_task(struct sti_overdue_entry *entry)
         sti_substitute_return(entry->worker);
 }
 
-/* --- Measuring neglect. After the task has run, so that tasks which did not wait pay a comparison for it: a
- * worker that was idle while it waited, and has gone to work since, is missed unless it is the one that took it. Idle
- * is who is parked while nobody has been called: the load of the machine is not measured. */
+/* --- Measuring neglect. After the task has run, so that tasks which did not wait pay a comparison for it: a worker
+ * that was idle while it waited, and has gone to work since, is missed unless it is the one that took it. A worker
+ * counts as idle while it is parked and no worker has been called: the load of the machine is not measured. */
 
 /* Nanoseconds from when the task was submitted, or somebody was parked, until this. */
 static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
@@ -114,8 +115,8 @@ static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
     return parked_since != 0 && end > since ? end - since : 0;
 }
 
-/* From when on a worker was on its way to look for all that waits: what is left then is how soon he gets a processor,
- * and that is not the pool's doing. */
+/* The time from which on a worker was on its way to look for waiting tasks. From then on the system decides how soon
+ * the worker gets a processor, which is not the pool's doing. */
 static uint64_t answered(const struct sti_worker *worker, uint64_t parked_since, uint64_t submitted)
 {
     uint64_t called = atomic_load_explicit(&worker->called_ns, memory_order_relaxed);
@@ -140,8 +141,8 @@ static uint64_t first_answer(const struct sti_worker *taker, uint64_t submitted)
     return first;
 }
 
-/* Since it was submitted, that is: a task with an account may have been held back, and where the room is full of those,
- * another has waited for a slot. */
+/* Whether a task could begin from its submission on: a task with an account may have been held back, and where the fair
+ * queue is full of those, any other has waited for a slot. */
 static bool could_begin(const stint_pool *pool, const sti_task *task)
 {
     return task->options.account == NULL && !task->stood_in_line && !pool->options.hold_near_memory_limit;

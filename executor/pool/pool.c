@@ -46,7 +46,7 @@ void sti_pool_free(stint_pool *pool)
     sti_monitor_stop(&pool->monitor);
     sti_delays_await(&pool->delays);
     sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
-    sti_deadlock_forget();         /* whoever has found one of those waiting */
+    sti_deadlock_forget();         /* a thread that has found one of those waiting */
     sti_fair_queue_end(&pool->fair_queue);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
@@ -271,8 +271,8 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &blocked, before);
 }
 
-/* It stands in for one worker now and for another later: in a pinned pool it may run wherever any of them may, or two
- * would share a processor while another is idle. */
+/* A substitute stands in for one worker now and for another later: in a pinned pool it may run wherever any of them
+ * may, or two would share a processor while another is idle. */
 bool sti_start_substitute(struct sti_worker *substitute)
 {
     const struct sti_processors *processors = &substitute->pool->processors;

@@ -72,7 +72,7 @@ void sti_pools_remove(stint_pool *pool)
 
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
 
-/* Of the pools that have somebody who is held back for the account, the one whose has waited longest; among those that
+/* Of the pools with a task that is held back for the account, the one whose task has waited longest; among those that
  * can use a slot at once, or have waited for long; none all of whose threads sleep. NULL: there is none. */
 static stint_pool *choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
 {
@@ -225,7 +225,7 @@ static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *number
         numbers->sum.outcomes[i] += sti_counter_read(&pool->outcomes[i]);
 }
 
-/* Those of at most so many; returns how many there are. */
+/* Take the numbers of at most so many pools; returns how many pools there are. */
 static size_t take_all(struct sti_pool_numbers *numbers, size_t room)
 {
     size_t count = 0;

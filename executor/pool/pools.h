@@ -14,8 +14,8 @@
 #include "alloc/base/tally.h"
 #include "executor/base/state.h"
 
-/* --- The list of the process's pools: for what comes from outside and concerns all of them. That is a slot of an
- * account that is free again, and memory that idle workers are to give back. Any thread. */
+/* --- The list of the process's pools: for what comes from outside and concerns all of them. Two things do: a free slot
+ * of an account, and memory that idle workers are to give back. Any thread. */
 
 /* The first on the list; under its lock, and for debuggers. */
 extern stint_pool *sti_pools_all __attribute__((visibility("hidden")));
@@ -42,7 +42,8 @@ struct sti_pool_numbers {
     struct sti_tally sum;
 };
 
-/* Of all pools; to be freed by sti_process_free, NULL where there is none. False: no memory. */
+/* Take the numbers of all pools; the caller frees them by sti_process_free. NULL where there is no pool. False: no
+ * memory. */
 bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
 /* Hooks of the ground floor (hooks.h): an account has a free slot; and have idle threads give back. Any thread. */

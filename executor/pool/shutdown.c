@@ -31,7 +31,7 @@
 void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
 {
     sti_delays_close(pool);
-    /* In this order, and before the phase: what was put for those who waited is seen by the workers (park.h). */
+    /* In this order, and before the phase: the workers see the tasks that were put for waiting submitters (park.h). */
     sti_queue_slots_close(pool);
     sti_fair_queue_close(&pool->fair_queue);
     int before = STI_POOL_OPEN;
@@ -113,7 +113,8 @@ void sti_shutdown_join(stint_pool *pool, unsigned count)
 
 bool sti_shutdown_leave_to_free(stint_pool *pool)
 {
-    /* acq_rel: whoever waits for 0 sees all that the workers did, and the last one whether anybody waits. */
+    /* acq_rel: the thread that waits for 0 sees all that the workers did, and the last worker sees whether a thread
+     * waits. */
     if (atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_acq_rel) != 1)
         return false;
     if (atomic_load_explicit(&pool->abandoned, memory_order_relaxed))

@@ -25,11 +25,11 @@
 #include "executor/wall/wall.h"
 #include "executor/worker/worker.h"
 
-/* Nothing of the library's is held over a fork(2) but one lock of the walls', and, if it is to be had, that of those
- * who look at modules: a thread that another library's handler waits for may need any other. Who looks at modules may
- * have the walls' lock: so that comes first. Each column is called from the first row to the last; before it is known
- * whether the child is a whole process (process.h), and a whole process that has not used the library has nothing to
- * do. */
+/* Nothing of the library's is held over a fork(2) but one lock of the walls', and, if it is to be had, that of threads
+ * that look at modules: a thread that another library's handler waits for may need any other. A thread that looks at
+ * modules may hold the walls' lock: so that lock comes first. Each column is called from the first row to the last;
+ * before it is known whether the child is a whole process (process.h), and a whole process that has not used the
+ * library has nothing to do. */
 static const struct row {
     const char *name;
     void (*prepare)(void); /* in the parent, before it */

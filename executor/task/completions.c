@@ -2,21 +2,23 @@
  *
  * Completion queues. Any thread.
  *
- * Completions arrive on a stack without a lock, as resolving a future must not wait for a reader; whoever reads takes
- * all of it at once, turns it round, and hands it out from there. So nothing is ever popped from the stack one by one.
+ * Completions arrive on a stack without a lock, as resolving a future must not wait for a reader; a reader takes the
+ * whole stack at once, turns it round, and hands completions out from there. So nothing is ever popped from the stack
+ * one by one.
  *
- *   arrive  push (release); if the stack was empty before, ring: one write to the descriptor
+ *   arrive  push (release); if the stack was empty before, wake: one write to the descriptor
  *   read    under the lock: while the list of those taken is empty, first silence the descriptor, then take the stack
- *           (acquire); hand out from the list; if some are left on it, ring
+ *           (acquire); hand out from the list; if some are left on it, wake
  *
- * Silence comes before taking: what arrives after the taking finds the stack empty, and rings after the silence. What
- * arrived before may ring late, when it has been read already: then the descriptor is readable for nothing once.
- * Nothing can lie on the stack without a ring after the last silence: the first push since the taking rings.
+ * Silence comes before taking: a completion that arrives after the taking finds the stack empty, and wakes after the
+ * silence. One that arrived before may wake late, when it has been read already: then the descriptor is readable for
+ * nothing once. Nothing can lie on the stack without a wake after the last silence: the first push since the taking
+ * wakes.
  *
- * One lock is the readers'. The other is of those who ring: they must not write to a number that destroy has closed. It
- * is taken for the first completion of a batch only, and never by a reader that has just been woken by that ring, who
- * would take the processor from the ringer and then wait for it. The queue's memory goes with the last of: its owner,
- * and the futures that were added and have not resolved. */
+ * One lock is the readers'. The other is for threads that wake: they must not write to a number that destroy has
+ * closed. That lock is taken for the first completion of a batch only, and never by a reader that has just been woken:
+ * that reader would take the processor from the waker and then wait for it. The queue's memory goes with the last of:
+ * its owner, and the futures that were added and have not resolved. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -91,7 +93,7 @@ static void release(stint_completions *queue)
     sti_process_free(queue);
 }
 
-/* --- The descriptor. Under a lock: so nothing of libc's is called in which a thread can be cancelled. --- */
+/* --- The descriptor. A lock is held: so the code calls no function of libc's that is a point of cancellation. --- */
 
 static void ring(stint_completions *queue)
 {

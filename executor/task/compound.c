@@ -80,8 +80,9 @@ static void member_of_all_resolved(struct sti_compound *compound)
 
 static void member_of_any_resolved(struct sti_compound *compound, const struct sti_share *member)
 {
-    /* relaxed: it only decides who. Who is being attached meanwhile sees it all the same: detach takes the lock of that
-     * member's list before it finds nothing there, and the one who puts it on the list afterwards looks again. */
+    /* relaxed: the exchange only decides which member wins. A member that is being attached meanwhile sees it all the
+     * same: detach takes the lock of that member's list before it finds nothing there, and the thread that puts the
+     * member on the list afterwards looks again. */
     if (atomic_exchange_explicit(&compound->decided, true, memory_order_relaxed))
         return;
     compound->winner = (size_t)(member - compound->members);
@@ -287,7 +288,7 @@ static bool look_at_members(struct sti_look *look, const struct sti_compound *co
     return is_it;
 }
 
-/* Of one that resolves by hand. */
+/* Look at the tasks that a compound which resolves by hand waits for. */
 static bool look_at_awaited(struct sti_look *look, struct sti_compound *compound)
 {
     size_t count = 0;
@@ -330,7 +331,8 @@ static void let_go(sti_task *task)
         sti_task_release(task);
 }
 
-/* It and what it waits for, which is retained meanwhile. Of a chain of them no end is too deep. */
+/* Look at a delayed task and at what it waits for, which is retained meanwhile. A chain of them may be of any
+ * length. */
 static bool look_at_delayed(struct sti_look *look, sti_task *task)
 {
     sti_task *held = NULL;

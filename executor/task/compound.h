@@ -15,8 +15,8 @@
  *
  * A member is attached from the moment at which its continuation is on its list until that has been run, or taken off
  * again. References: one for the caller; one for each compound future that it is a member of; one for all members that
- * are attached, together: attached counts these, and whoever brings it to 0 gives that reference back. The members are
- * kept until the block goes.
+ * are attached, together: attached counts these, and the thread that brings the count to 0 gives that reference back.
+ * The members are kept until the block goes.
  *
  * What nobody needs any more leaves its members, so that nothing of it stays with one that lives long: of any, when one
  * member has decided; and when all references but that of the attached ones have gone, and nothing is to follow.
@@ -39,8 +39,8 @@ struct sti_compound {
     size_t winner; /* any: once it has resolved */
     struct sti_line_turn cancelling;
     void (*cancel)(struct sti_line_turn *turn); /* in place of cancelling its members; or NULL */
-    /* Of one without members: the tasks that have to end before it resolves, each retained, in an array that the caller
-     * frees as well; NULL: none, or no memory. Or NULL. */
+    /* For a compound without members: returns the tasks that have to end before it resolves, each retained, in an array
+     * that the caller frees as well; NULL: none, or no memory. The pointer may be NULL. */
     sti_task **(*awaited)(struct sti_compound *compound, size_t *count);
     size_t count;
     struct sti_share members[];
@@ -56,8 +56,8 @@ static inline sti_task *sti_compound_member(const struct sti_compound *compound,
     return compound->members[index].continuation.task;
 }
 
-/* One without members yet, at the beginning of a block of so many bytes, all zero, with one reference for the caller;
- * with a count of 0 its owner resolves it. NULL: no memory. */
+/* Make a compound without members yet, at the beginning of a block of so many bytes, all zero, with one reference for
+ * the caller; with a count of 0 its owner resolves it. NULL: no memory. */
 struct sti_compound *sti_compound_create(bool any, size_t count, size_t size);
 
 void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage);
@@ -94,7 +94,7 @@ struct sti_look {
 /* Whether it is so of one of the tasks that have to end before this one has, or of itself. The caller keeps it. */
 bool sti_look_at(struct sti_look *look, sti_task *task);
 
-/* For those who look by themselves. False: no further. */
+/* For callers that look by themselves. False: no further. */
 static inline bool sti_look_enter(struct sti_look *look)
 {
     if (look->depth == STI_LOOK_DEPTH || look->entered == STI_LOOK_FUTURES)

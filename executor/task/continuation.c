@@ -15,7 +15,7 @@
 #include "executor/base/state.h"
 #include "task.h"
 
-/* --- The list of continuations and the line of the tasks whose continuations are told. --- */
+/* --- The list of continuations, and the queue of the tasks whose continuations are drained. --- */
 
 #define SLEEPERS 1U
 #define FOLLOWED 2U
@@ -176,7 +176,7 @@ static void settle(sti_task *task)
     task->is_told = false;
 }
 
-/* NULL: there is none; and if this was the end, the thread is not the teller any more. */
+/* NULL: there is none; and if this was the end, the thread is not the drainer any more. */
 static struct sti_continuation *take_next(sti_task *task, bool ends)
 {
     sti_continuation_lock(task);
@@ -289,7 +289,7 @@ bool sti_continuation_expect_sleeper(sti_task *task)
  * The resolving thread may be in the midst of a task, which cancels another, or runs one that it waits for. The
  * callback is no part of that task: the thread's scopes are suspended first. */
 
-/* What stint_continuation is, to the library. */
+/* The contents of a stint_continuation. */
 struct callback {
     struct sti_continuation continuation;
     stint_callback_fn *function;
@@ -306,7 +306,7 @@ static void call_aside(const struct callback *callback)
     sti_scope_resume(&suspended);
 }
 
-/* From its beginning on the record is the application's. */
+/* Call the callback. From its beginning on the record belongs to the application. */
 static void call(struct sti_continuation *continuation)
 {
     const struct callback callback = *(struct callback *)continuation;

@@ -11,28 +11,29 @@
  *   FOLLOWED   there are, or were, records on the list
  *
  *   resolve    state = RESOLVED; then a compare-and-swap of the word from 0 to RESOLVED. Nearly always that is all. If
- *              another bit is there: or-in of RESOLVED, signal where there are sleepers, and where it is followed tell.
- *   follow     under the task's lock: or-in of FOLLOWED, record on the list. If the word said RESOLVED, tell.
- *   tell       under the lock: unless the list is empty or somebody tells already, the thread is the teller, until it
- *              finds the list empty under the lock. It runs the records one by one, without the lock.
+ *              another bit is there: or-in of RESOLVED, signal where there are sleepers, and drain where it is
+ *              followed.
+ *   follow     under the task's lock: or-in of FOLLOWED, record on the list. If the word said RESOLVED, drain.
+ *   drain      under the lock: unless the list is empty or has a drainer already, the thread is the drainer, until it
+ *              finds the list empty under the lock. The drainer runs the records one by one, without the lock.
  *   unfollow   under the lock: take the record off the list, if it is still there.
  *   sleep      or-in of SLEEPERS; unless the word said RESOLVED: read the event's value; look at the state; wait while
  *              the value is what it was (event.h).
  *
- * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, who
- * follows sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So
- * somebody tells. There is one teller at a time, and the list is first in, first out: also for those who come while it
- * tells, whom it runs too. The lock is held for a few instructions.
+ * Why each record is run once, and in order. The or-ins have one order (acq_rel). If the resolver's came first, the
+ * follower sees RESOLVED; otherwise the resolver sees FOLLOWED, and takes the lock after the record was put in. So one
+ * of the two drains. There is one drainer at a time, and the list is first in, first out: the drainer also runs records
+ * that are put in while it drains. The lock is held for a few instructions.
  *
  * Why no sleeper sleeps on. If its or-in comes second, it sees RESOLVED. If it comes first, the resolver sees the bit,
  * and signals after it has stored the state: either the sleeper finds the state, or the event's value has changed since
  * it was read. The event is signalled for other reasons too (deadlock.h). tests/models/follow.pml tries all of this.
  *
- * The line. A continuation may resolve other futures, whose continuations resolve others. So that no chain of them
- * needs a stack of its length, the tasks of which a thread is the teller are put in line, and the outermost call on
- * this thread runs the line until it is empty. While it does the thread counts as following: then nothing may wait.
- * What is in line keeps its task alive. A teller stays one until all else in its line has been run: so who follows a
- * task that has resolved, and is told, knows that what came of the task's end on that thread has come.
+ * The queue. A continuation may resolve other futures, whose continuations resolve others. So that no chain of them
+ * needs a stack of its length, the tasks of which a thread is the drainer are queued, and the outermost call on this
+ * thread runs the queue until it is empty. While it does the thread counts as following: then nothing may wait. An
+ * entry of the queue keeps its task alive. A drainer stays one until all else in its queue has been run: so when the
+ * continuation of a resolved task runs, all that came of the task's end on that thread has come.
  *
  * Any thread. */
 #ifndef STI_EXECUTOR_TASK_CONTINUATION_H
@@ -46,7 +47,7 @@ struct sti_continuation {
     struct sti_continuation *next;
     struct sti_continuation **link; /* NULL: it is on no list */
     sti_task *task;
-    void (*run)(struct sti_continuation *continuation); /* the record is its own again */
+    void (*run)(struct sti_continuation *continuation); /* the callback owns the record from here */
 };
 
 /* Have continuation->run called, once, when continuation->task has resolved; before this returns if it has already,
@@ -72,8 +73,8 @@ void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run
  * need. */
 void sti_task_resolve_in_line(sti_task *task);
 
-/* Whether the task has resolved, all who followed by then have been told, and so have those who followed what that
- * resolved. */
+/* Whether the task has resolved, all continuations that were added by then have been run, and so have those of the
+ * futures that they resolved. */
 bool sti_continuation_is_settled(sti_task *task);
 
 /* For the resolver, when the state says so: wake its waiters, run what follows. */

@@ -82,15 +82,15 @@ static void offer(struct sti_slot_waiter *waiter)
     atomic_store_explicit(&waiter->task->state, STI_TASK_DUE, memory_order_release);
 }
 
-/* It has got no slot, but a plain one has been offered all the same: somebody may have claimed it, and then it needs
- * none any more. */
+/* The task has got no slot. A plain task has been offered all the same: another thread may have claimed it, and then it
+ * needs no slot any more. */
 static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     if (task->fair_queue != NULL)
         offer(&((struct sti_delayed *)task)->waiter);
     if (task->fair_queue != NULL || change(task, STI_TASK_QUEUED, STI_TASK_DUE))
         return true;
-    sti_farewell_drop(pool, task); /* as whoever takes out its entry would */
+    sti_farewell_drop(pool, task); /* as the thread that takes out its entry would */
     return false;
 }
 

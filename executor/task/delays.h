@@ -9,7 +9,7 @@
  *               +-------------------+---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
  *
  *   start, end, put    a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either
- *                      with a release. DUE: it stands in line for a slot (queue_slots.h), before those who call
+ *                      with a release. DUE: it stands in line for a slot (queue_slots.h), before callers of
  *                      stint_submit or stint_submit_wait.
  *
  * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to
@@ -31,10 +31,10 @@
 struct sti_delayed {
     sti_task task; /* first: the future */
     stint_pool *home;
-    /* It has been claimed to be ended: it does not wait for anything any more. May be NULL. */
+    /* The task has been claimed to be ended: it does not wait for anything any more. May be NULL. */
     void (*forget)(struct sti_delayed *delayed);
-    /* What has to end before it is started, retained; NULL: nothing, or it has been. Any thread that keeps the task,
-     * whatever has become of it. May be NULL. */
+    /* The task that has to end before this one is started, retained; NULL: there is none, or this one has been started.
+     * Any thread that keeps the task, in any state. May be NULL. */
     sti_task *(*awaited)(struct sti_delayed *delayed);
     struct sti_delayed *next; /* this and the next one: on the list */
     struct sti_delayed **link;
@@ -48,7 +48,7 @@ void sti_delays_init(struct sti_delays *delays);
 /* Nothing may be delayed any more: end all that is. */
 void sti_delays_close(stint_pool *pool);
 
-/* Wait until nothing of the pool is delayed. It has closed. */
+/* Wait until nothing of the pool is delayed. The pool has closed. */
 void sti_delays_await(struct sti_delays *delays);
 
 /* A task with both its references, in a block of so many bytes, which is zero behind the task. 0; EINVAL; ENOTSUP;
@@ -56,13 +56,15 @@ void sti_delays_await(struct sti_delays *delays);
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
                        struct sti_delayed **delayed);
 
-/* It is delayed from now on; if it has a time, until then. 0; ESHUTDOWN: the pool has closed, and the task is gone. */
+/* The task is delayed from now on; if it has a time, until then. 0; ESHUTDOWN: the pool has closed, and the task is
+ * gone. */
 int sti_delayed_begin(struct sti_delayed *delayed);
 
-/* What it waited for has come. Nothing if somebody has ended it, or started it. */
+/* The task's turn, time or future has come. Does nothing if another thread has ended the task, or started it. */
 void sti_delayed_start(struct sti_delayed *delayed);
 
-/* The same in two steps, for whoever has several at once. The first: false: somebody has ended it, or started it. */
+/* The same in two steps, for a caller that starts several at once. The first step returns false if another thread has
+ * ended the task, or started it. */
 bool sti_delayed_claim(sti_task *task);
 void sti_delayed_start_claimed(sti_task *task);
 

@@ -3,8 +3,8 @@
  * Groups. Any thread.
  *
  * Each member has a record that follows it; those that have not resolved are in a list, under the group's lock. The one
- * that leaves it empty resolves the future of the next idleness, if anybody has asked for one. That is a compound of
- * nothing, which resolves by hand; it knows the group until then, for those who look what waits for what
+ * that leaves it empty resolves the future of the next idleness, if anybody has asked for one. The future is a compound
+ * of nothing, which resolves by hand; it knows the group until then, for the search for circles of waits
  * (compound.h). */
 #include <errno.h>
 #include <stdatomic.h>
@@ -249,7 +249,8 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
     return 0;
 }
 
-/* One of them, retained; NULL: the group is idle. The newest is most likely to be one that nobody has started. */
+/* Find a task of the group, retained; NULL: the group is idle. The newest task is the one that is most likely not to
+ * have been started. */
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
     sti_plain_mutex_lock(&group->lock);

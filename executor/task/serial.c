@@ -16,16 +16,16 @@
 
 /* --- Serial queues. Any thread.
  *
- * A task of a queue is delayed (delays.h) until its turn. Those that wait are in line; the one whose turn it is is
- * current. Each follows its own end: that of the current one makes the next one current and starts it, that of another
- * takes it out of the line. All of it is under the queue's lock, but for the start: if somebody has ended the one that
- * was made current by then, its own end comes later, and passes the turn on. */
+ * A task of a queue is delayed (delays.h) until its turn. Waiting tasks are in the queue's list; the one whose turn has
+ * come is current. Each entry follows its task's own end: the end of the current one makes the next one current and
+ * starts it, the end of another takes that out of the list. All of it is under the queue's lock, but for the start: if
+ * somebody has ended the one that was made current by then, its own end comes later, and passes the turn on. */
 
 struct entry {
     struct sti_delayed delayed;
     struct sti_continuation ended; /* of itself */
     stint_serial *serial;
-    TAILQ_ENTRY(entry) link; /* in line; this and the rest under the lock */
+    TAILQ_ENTRY(entry) link; /* in the queue's list; this and the rest under the lock */
     bool in_line;
     bool over;
 };
@@ -227,8 +227,8 @@ int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const sti
 
 /* --- stint_future_then_submit: a task that waits for a future. Any thread.
  *
- * It follows that future with a record of its own, which has a reference to the task from when it is given until it is
- * run or taken back; and keeps that future, whose outcome it is given, until it has ended itself. */
+ * The task follows that future with a record of its own, which has a reference to the task from when it is added until
+ * it is run or taken back. The task keeps the future, whose outcome its function gets, until it has ended itself. */
 
 struct next {
     struct sti_delayed delayed;
@@ -313,7 +313,7 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
     sti_task_retain(future);
     sti_continuation_add(&made->awaited);
     if (!sti_task_is_delayed(&delayed->task))
-        forget_awaited(delayed);        /* who ended it before there was anything to forget */
+        forget_awaited(delayed);        /* ended by another thread before there was anything to forget */
     sti_continuation_add(&made->ended); /* the last, as it gives the awaited future back */
     sti_task_release(&delayed->task);
     return 0;

@@ -21,8 +21,8 @@
  *
  * The future of the series is a compound of nothing, which the series resolves. Each turn is a task that is delayed
  * until its time; a record of the series follows it, ends the series or makes the next turn. Under the lock: the
- * present turn, and whether the series has been cancelled. The next turn is made, and delayed, under it too: so who
- * cancels finds either a turn that can be cancelled, or comes first, and no other is made.
+ * present turn, and whether the series has been cancelled. The next turn is made, and delayed, under it too: so a
+ * cancelling thread either finds a turn that it can cancel, or comes first, and no other turn is made.
  *
  * References of the compound: the caller's, and that of the series until it has ended. */
 
@@ -68,7 +68,7 @@ static uint64_t next_due(const struct series *series)
     return sti_saturating_add(next, left_out * series->period_ns);
 }
 
-/* Under the lock, but for the first one. It is to be followed once that is given up. */
+/* Under the lock, but for the first turn. The caller follows the turn once it has given up the lock. */
 static int begin_turn(struct series *series, uint64_t due_ns)
 {
     struct sti_delayed *delayed;

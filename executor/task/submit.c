@@ -26,7 +26,7 @@
 
 #define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
 
-/* In line in the common path, where what is checked twice is checked once. */
+/* Inlined in the common path, where what is checked twice is checked once. */
 static inline __attribute__((always_inline)) int
 make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task, const void *caller)
 {
@@ -45,7 +45,8 @@ make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *option
     return __builtin_expect((*task)->options.completions == NULL, 1) ? 0 : sti_completions_expect(*task);
 }
 
-/* Before anybody can run the task: it may look at its own future, and release it. */
+/* Offer the task. The future is stored before any thread can run the task, which may look at its own future, and
+ * release it. */
 static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task,
                                                        stint_future **future)
 {
@@ -73,8 +74,8 @@ static __attribute__((noinline)) int take_back(sti_task *task, stint_future **fu
 }
 
 /* From outside into the queue: the pool may have closed meanwhile, and the workers may have left before they could see
- * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for whoever
- * empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
+ * the task (park.h). If nobody has claimed it then, it has never been submitted; its entry stays behind for the thread
+ * that empties the queue. A worker needs no such look: it does not leave before its own task has ended; nor does the
  * entries' room, which has closed before the pool. */
 static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *pool, sti_task *task,
                                                                     stint_future **future)

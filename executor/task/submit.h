@@ -63,7 +63,8 @@ int sti_admission_put_prepared(stint_pool *pool, struct sti_worker *worker, sti_
  * ended (deadlock.h). */
 bool sti_admission_claim_awaited(sti_task *task, bool beyond);
 
-/* The account of a task that waits, retained; NULL: it has none, or waits no more. Of the calling worker's pool. */
+/* The account of a task that waits, retained; NULL: it has none, or waits no more. The task is of the calling worker's
+ * pool. */
 stint_account *sti_admission_account_of(sti_task *task);
 
 /* Claim a task to end it unstarted for this reason. The caller has a reference of its own. */

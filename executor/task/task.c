@@ -54,7 +54,7 @@ void sti_task_release(sti_task *task)
         sti_task_free(task);
 }
 
-/* What the options refer to is the submitter's again. */
+/* Let go of what the options refer to: it is the submitter's again. */
 static void let_go(sti_task *task)
 {
     /* A later stint_future_cancel still sets the token, but never looks at its parent. */

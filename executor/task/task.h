@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The task, from its submission to its outcome. It is one block of memory, and it is also the stint_future that the
+ * The task, from its submission to its outcome. A task is one block of memory, and is also the stint_future that the
  * caller holds.
  *
  *   NEW ----> QUEUED ----> CLAIMED ----> RESOLVED
  *    offer         claim         resolve
  *
- *   offer    by the submitter, before the task enters a queue. Release: whoever claims it sees it whole, and all that
- *            the submitter had written before.
+ *   offer    by the submitter, before the task enters a queue. Release: the thread that claims it sees it whole, and
+ *            all that the submitter had written before.
  *   claim    a compare-and-swap, so one thread wins: a worker that found the task in a queue, a task that waits for it
  *            and runs it itself, or a thread that ends it unstarted (stint_future_cancel, a shutdown). Acquire.
- *            That thread leaves the reason in the state, for whoever meets the entry before it has resolved.
- *   resolve  by the thread that claimed it, once the outcome is written. Release: who then reads RESOLVED (acquire) may
- *            read the outcome, which never changes again.
+ *            An ending thread leaves the reason in the state, for a worker that meets the entry before the task has
+ *            resolved.
+ *   resolve  by the thread that claimed it, once the outcome is written. Release: a thread that then reads RESOLVED
+ *            (acquire) may read the outcome, which never changes again.
  *
  * A queue's entry is only a hint that there may be something to claim. A claim elsewhere leaves the entry where it is;
- * whoever takes it out later finds the state past QUEUED and drops it.
+ * the worker that takes it out later finds the state past QUEUED and drops it.
  *
  * What waits until it has resolved, and what is to happen then, is in continuations: continuation.h.
  *
- * References: one for the queue's entry, given back by whoever takes it out and is done with the task; one for the
- * caller's future; one for each compound future that it is a member of. The last one frees the block. The task's pool
- * is only ever compared: futures outlive pools.
+ * References: one for the queue's entry, given back by the thread that takes it out and is done with the task; one for
+ * the caller's future; one for each compound future that it is a member of. The last one frees the block. The task's
+ * pool is only ever compared: futures outlive pools.
  *
  * A compound future (compound.h) is such a block too, with no function: it is CLAIMED from the beginning and never
  * queued.
@@ -77,7 +78,7 @@ void sti_task_free(sti_task *task);
 void sti_task_discard(sti_task *task);
 
 /* For the claimant: run the task to its outcome in a scope of its own, and count that; sti_task_resolve is to follow.
- * Or give it one without a start. */
+ * The second function gives it an outcome without a start. */
 void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tally);
 void sti_task_end_unstarted(sti_task *task, stint_reason reason);
 
@@ -93,7 +94,7 @@ void sti_task_count_labelled(const sti_task *task, stint_reason reason);
 /* --- Making a task, as a part of the one function that does it most often (submit.c). What is written is what somebody
  * reads before it is written again. Any thread. */
 
-/* Not known to be zeros: or the compiler would write them a word at a time. */
+/* Hides that these options are zeros: the compiler would write them a word at a time. */
 static inline const stint_options *sti_no_limits(void)
 {
     static const stint_options none = STINT_OPTIONS_INIT;

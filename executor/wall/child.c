@@ -49,7 +49,7 @@ static int make_group(struct sti_wall_child *child, const struct sti_wall_config
     return child->group != NULL ? 0 : errno;
 }
 
-/* Its socket's end and its area, and the end of its pipe, for the template. */
+/* Send the template the child's end of the socket, its area, and its end of the pipe. */
 static int send_request(struct sti_wall_child *child, int control, int its_end, int area, int ending)
 {
     struct sti_wall_message request = { .kind = STI_WALL_SPAWN };

@@ -36,11 +36,11 @@ struct sti_wall_child *sti_wall_child_ask(const struct sti_wall_config *config, 
 /* Give it a task, whose input lies in the area already. 0; EPIPE: it is gone. */
 int sti_wall_child_offer(struct sti_wall_child *child, const struct sti_wall_message *task, const int *fds);
 
-/* It is not to begin what it was offered. False: it has. */
+/* Withdraw the task that the child was offered. False: the child has begun it. */
 bool sti_wall_child_withdraw(struct sti_wall_child *child);
 
-/* Whether it has begun it, that is read it: one that ends between the two counts as if it had. What lies in the area
- * says nothing, as the child may have written it. */
+/* Whether the child has begun its task, that is, has read it: a child that ends between the two counts as having begun.
+ * What lies in the area says nothing, as the child may have written it. */
 bool sti_wall_child_has_begun(struct sti_wall_child *child);
 
 /* The next message, unless there is none yet; HELLO is taken down here. 0; EAGAIN; EPIPE: the last one has come;
@@ -64,14 +64,14 @@ static inline int sti_wall_child_end_fd(const struct sti_wall_child *child)
  * at most. False: it has closed the socket itself. */
 bool sti_wall_child_has_ended(const struct sti_wall_child *child);
 
-/* It has ended: wait for the template's word on how, half a second at most. False: there is none. */
+/* The child has ended: wait for the template's word on how, half a second at most. False: there is none. */
 bool sti_wall_child_await_ending(const struct sti_wall_child *child, struct sti_wall_ending *ending);
 
 /* Processor time that its process has used; 0: not known. */
 uint64_t sti_wall_child_clock(const struct sti_wall_child *child);
 
-/* It is killed, as its code may do anything after its answer, and its descriptors are closed. One that has not said
- * hello ends as it finds its socket closed. */
+/* Kill the child, as its code may do anything after its answer, and close its descriptors. One that has not said hello
+ * ends as it finds its socket closed. */
 void sti_wall_child_close(struct sti_wall_child *child);
 
 /* The same, and its record is freed. */

@@ -3,8 +3,8 @@
  * seccomp: what a child adds to its template's filter; see child_calls.h, and seccomp(2).
  *
  * When a filter is loaded, the kernel compiles it, and asks what becomes of each of its hundreds of calls. So this one
- * is short, a tree, and its ends are shared. It is put together here, without libseccomp: that would take longer than
- * all else that a child does before its task. */
+ * is short, a tree, and its ends are shared. The filter is put together here, without libseccomp: that would take
+ * longer than all else that a child does before its task. */
 #include "child_calls.h"
 
 #include <errno.h>

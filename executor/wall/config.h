@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a wall is made with, as its guardian, its template and its children know it. It is written before the first of
- * them is forked, or sent to the program that is the template, and never changes: so it has no pointers but those that
- * mean something in a fork of the same program. Any thread. */
+ * What a wall is made with, as its guardian, its template and its children know it. The configuration is written before
+ * the first of them is forked, or sent to the program that is the template, and never changes: so it has no pointers
+ * but those that mean something in a fork of the same program. Any thread. */
 #ifndef STI_EXECUTOR_WALL_CONFIG_H
 #define STI_EXECUTOR_WALL_CONFIG_H
 

@@ -195,7 +195,7 @@ static bool says_address(int number, const siginfo_t *info)
 
 static void publish(struct sti_crash_record *record)
 {
-    /* release: who sees it sees all the rest. */
+    /* release: a process that reads it sees all the rest. */
     atomic_store_explicit((_Atomic uint32_t *)&record->taken, 1, memory_order_release);
 }
 

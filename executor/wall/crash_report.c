@@ -35,7 +35,7 @@ bool sti_crash_check(struct sti_crash_record *copy)
 
 /* --- The modules. */
 
-/* Those that are known first, so that no record takes the place of one. */
+/* The known modules come first, so that no record takes the place of one. */
 struct others {
     struct sti_other_module list[STI_CRASH_KNOWN + STI_CRASH_MODULES];
     size_t count;

@@ -19,7 +19,8 @@
 struct sti_wall_group;
 struct sti_wall_group *sti_wall_group_make(const struct sti_wall_config *config);
 
-/* The descriptors to which the child writes "0" to get into the group: their number, 1 or 2. They are the group's. */
+/* The descriptors to which the child writes "0" to get into the group: their number, 1 or 2. The limits are the
+ * group's. */
 size_t sti_wall_group_fds(const struct sti_wall_group *group, int fds[STI_WALL_GROUP_FDS]);
 
 /* Whether a process of the group was killed for want of memory since this was last asked. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of a child; see inside.h. In the child, on its one thread. It trusts the program and the template, and has
- * no need to be trusted by them: once it has begun its first task, all that it says may be a lie. */
+ * The life of a child; see inside.h. In the child, on its one thread. The child trusts the program and the template;
+ * they do not trust it: once it has begun its first task, all that it says may be a lie. */
 #include "inside.h"
 
 #include <errno.h>
@@ -329,7 +329,7 @@ static void end_at_once(int status, void *unused)
     _exit(status);
 }
 
-/* Who calls quick_exit() tells it no status. */
+/* quick_exit() passes no status to its handlers. */
 static void end_quickly(void)
 {
     _exit(EXIT_FAILURE);

@@ -6,9 +6,9 @@
  * than half unused, and the last arena is a third of all. Up to 2.7 times a task's memory limit have been met, so a
  * child may add three times config->memory, and 256 MiB; and the area, which it maps.
  *
- * Descriptors. RLIMIT_NOFILE is no number of descriptors: it bounds the numbers that new ones may have. Those that are
- * open already stay open, and occupy some of the numbers below it: the named ones, the wall's own, and what the task is
- * given. They are counted in, so that at least config->descriptors more can be opened.
+ * Descriptors. RLIMIT_NOFILE is no number of descriptors: it bounds the numbers that new ones may have. Descriptors
+ * that are open already stay open, and occupy some of the numbers below it: the named ones, the wall's own, and what
+ * the task is given. These are added, so that at least config->descriptors more can be opened.
  *
  * File sizes. RLIMIT_FSIZE holds for memfds too, for writes and for ftruncate: what is written into one is in no
  * address space, and would be memory without a bound. A mapping of the area is written without it. */
@@ -159,7 +159,7 @@ static void count_threads(void)
     threads_before = slash != NULL ? strtoul(slash + 1, NULL, 10) : 0;
 }
 
-/* A wish: a system that does not let it be said kills whom it likes. */
+/* A wish: a system that refuses it kills any process that it likes. */
 static void be_first_to_be_killed(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -224,8 +224,8 @@ int sti_limits_enter_template(const struct sti_wall_config *config, char *messag
                                    strerror(error));
 }
 
-/* The kernel compares with all processes and threads that the user has, which it tells nobody. It tells how many there
- * are in the whole system: at least as many, and up to 65,535 without reading a file. */
+/* The kernel compares with all processes and threads that the user has, which it tells nobody. The kernel tells how
+ * many there are in the whole system: at least as many, and up to 65,535 without reading a file. */
 static rlim_t process_limit(const struct sti_wall_config *config)
 {
     struct sysinfo system;

@@ -12,7 +12,7 @@
 /* In the program: may this process give its children as much as config says? 0; ENOTSUP and a sentence. */
 int sti_limits_check(const struct sti_wall_config *config, char *message, size_t size);
 
-/* In the program: does RLIMIT_NPROC bind this process's children? It does not bind root. */
+/* In the program: does RLIMIT_NPROC bind this process's children? The limit does not bind root. */
 bool sti_limits_bound_processes(void);
 
 /* The most bytes of address space, and of memory in use, that a child may add to the template's: more than

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Landlock: which files a closed wall's processes open, and to whom they send signals; see paths.h, and landlock(7).
+ * Landlock: which files a closed wall's processes open, and to which processes they send signals; see paths.h, and
+ * landlock(7).
  *
  * The kernel's interface is written down here, as the headers that a system has may be older than its kernel. What a
  * kernel does not know it must not be asked for: a right has the number of the version that it came with. */

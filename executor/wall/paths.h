@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Landlock: which files a closed wall's processes open, and to whom they send signals. One thread, in the process that
- * is named. */
+ * Landlock: which files a closed wall's processes open, and to which processes they send signals. One thread, in the
+ * process that is named. */
 #ifndef STI_EXECUTOR_WALL_PATHS_H
 #define STI_EXECUTOR_WALL_PATHS_H
 

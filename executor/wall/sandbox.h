@@ -24,8 +24,8 @@ int sti_sandbox_check(const struct sti_wall_config *config, char *message, size_
 
 /* In the template, after its setup, and once: close the sandbox for it and all its children. What the template itself
  * still needs stays open: fork, pidfd_open, pidfd_send_signal, waitid, kill, sendmsg and recvmsg on the descriptors
- * that it has, and whatever sti_sandbox_enter_child calls. It can make no sockets, and open no files but those of the
- * paths. 0, or an errno value and a sentence: ENOENT, a path is not there; what the filter has returned. */
+ * that it has, and whatever sti_sandbox_enter_child calls. The process can make no sockets, and open no files but those
+ * of the paths. 0, or an errno value and a sentence: ENOENT, a path is not there; what the filter has returned. */
 int sti_sandbox_close(const struct sti_wall_config *config, char *message, size_t size);
 
 /* In a child, before its first task, and once: its control group, limits of resources, and the filter for what only the

@@ -2,8 +2,8 @@
  *
  * seccomp: which system calls a wall's template and all its children make; see system_calls.h, and seccomp(2).
  *
- * The filter is made by libseccomp. It lists what ordinary library code asks of the kernel for itself; a call that
- * takes another process's number, or that can be turned against one, is bounded by its arguments or not there. Those
+ * The filter is made by libseccomp. The list has what ordinary library code asks of the kernel for itself; a call that
+ * takes another process's number, or that can be turned against one, is bounded by its arguments or not there. Calls
  * that are bounded by the child's own number are bounded in the child (child_calls.h). */
 #include "system_calls.h"
 
@@ -180,7 +180,7 @@ static const int plain[] = {
     SCMP_SYS(timerfd_settime),
     SCMP_SYS(timerfd_gettime),
 
-    /* signals; whom they are sent to is bounded in the child */
+    /* signals; the child's filter bounds their targets */
     SCMP_SYS(rt_sigaction),
     SCMP_SYS(rt_sigprocmask),
     SCMP_SYS(rt_sigreturn),

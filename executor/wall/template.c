@@ -2,7 +2,7 @@
  *
  * The guardian and the template; see template.h. In them, on their one thread.
  *
- * Who ends when. The template and its children are one process group. All of them end
+ * Which process ends when. The template and its children are one process group. All of them end
  *
  *   when the program closes the control socket, or ends, however it does: the template sees the socket closed, kills
  *       its children, reaps them and exits; the guardian kills what is left of the group
@@ -10,7 +10,7 @@
  *       only the program has the end to write; for the other end the group is owner, SIGKILL the signal (fcntl(2):
  *       F_SETOWN, F_SETSIG, O_ASYNC). The guardian and the template keep that end open, and the children have it not
  *   when the template ends: the guardian kills the group, and makes another template
- *   when the guardian ends: the template goes on. It will not be made again
+ *   when the guardian ends: the template goes on. No guardian is made again
  *   when the guardian is stopped as the program ends: the kernel has it go on, by a lifeline of its own, which is the
  *       same pipe opened once more
  *   when both have ended, at once or one after the other: the kernel kills each child as its parent has ended
@@ -129,7 +129,7 @@ static void say(int error, int pid, const char *text)
     sti_wall_send(own.control, &message, NULL, 0, false); /* after the first one nobody may read */
 }
 
-/* Kill what has been adopted: /proc tells who that is. */
+/* Kill the adopted processes, which /proc lists. */
 static void kill_adopted(void)
 {
     char path[64];
@@ -370,7 +370,7 @@ static pid_t start_template(void)
     if (pid == 0)
         template_main();
     if (pid > 0)
-        setpgid(pid, pid); /* as it does itself: whoever comes first */
+        setpgid(pid, pid); /* as it does itself; the first one wins */
     return pid;
 }
 

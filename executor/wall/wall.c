@@ -81,7 +81,7 @@ static void leave_behind(stint_wall *wall)
 }
 
 /* A fork(2) waits until no driver is making the ends of a child: so the process that it makes closes all ends that
- * there are. Nobody but drivers, and those who make and end walls, takes the lock. */
+ * there are. Only drivers, and threads that make and end walls, take the lock. */
 STI_FORK_HANDLER void sti_walls_before_fork(void)
 {
     if (!sti_process_child_is_whole())
@@ -686,7 +686,7 @@ void sti_wall_end_used(struct sti_wall_driver *driver)
 void sti_wall_leave_pool(stint_wall *wall, stint_pool *pool)
 {
     pool->next_pool = atomic_load_explicit(&wall->left, memory_order_relaxed);
-    /* release: whoever takes it sees all that its workers did. */
+    /* release: the thread that takes it sees all that its workers did. */
     while (!atomic_compare_exchange_weak_explicit(&wall->left, &pool->next_pool, pool, memory_order_release,
                                                   memory_order_relaxed))
         ;

@@ -94,7 +94,7 @@ static struct sti_walled *walled_of(sti_task *task)
     return (struct sti_walled *)task;
 }
 
-/* Not called: the pool's hook runs the task. */
+/* The pool's hook runs the task, so nothing calls this function. */
 static int walled_fn(void *arg, void **value)
 {
     (void)arg;
@@ -174,7 +174,7 @@ static int answer_draw(struct sti_walled *walled, const struct sti_wall_message 
     return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
 }
 
-/* That it has, or may have had when the child found it passed. */
+/* A limit that the task has, or may have had when the child found it passed. */
 static bool may_pass(const struct sti_walled *walled, size_t limit)
 {
     return limit != 0 || sti_limits_version(&walled->task.limits) != 0;
@@ -371,7 +371,7 @@ static enum end end_of_silent(const struct sti_walled *walled)
     return sti_wall_child_has_ended(walled->driver->child) ? end_of_dead(walled) : LIED;
 }
 
-/* One of each limit, and of each change of the limits. */
+/* Take a child's warning, of which there is one for each limit and each change of the limits. */
 static bool take_warning(struct sti_walled *walled, const struct sti_wall_message *message)
 {
     const stint_budget budget = sti_task_budget(&walled->task);
@@ -439,7 +439,7 @@ static void copy_usage(_Atomic uint64_t *ours, const _Atomic uint64_t *childs)
     atomic_store_explicit(ours, used < POSSIBLE ? used : POSSIBLE, memory_order_relaxed);
 }
 
-/* New limits of bytes to the child, which takes them at its next sample point; and what it has used to whoever asks. */
+/* New limits of bytes to the child, which takes them at its next sample point; and its usage to a thread that asks. */
 static void pass_on(struct sti_walled *walled)
 {
     struct sti_limits *limits = &walled->task.limits;
@@ -457,9 +457,9 @@ static void pass_on(struct sti_walled *walled)
     copy_usage(&limits->peak, &childs->peak);
 }
 
-/* An answer counts, whatever has come meanwhile: the scope looks once more at its end. Who has been woken for an
- * interrupt is woken once, so if it is not due yet it looks again soon. Where the task takes long, others get new spare
- * children meanwhile. */
+/* An answer counts, whatever has come meanwhile: the scope looks once more at its end. A waiter is woken once for an
+ * interrupt, so if the interrupt is not due yet the waiter looks again soon. Where the task takes long, others get new
+ * spare children meanwhile. */
 static enum end await_child(struct sti_walled *walled, const struct sti_waking *waking)
 {
     enum end end;
@@ -892,7 +892,7 @@ static void settle_walled(sti_task *task)
         sti_wall_leave_pool(walled->wall, home);
 }
 
-/* To start a process and to end one take long: no waiter for the answer has to wait for that. */
+/* Starting a process and ending one take long: no waiter for the answer has to wait for either. */
 static void tidy_walled(struct sti_worker *worker, sti_task *task)
 {
     stint_wall *wall = walled_of(task)->wall;
@@ -909,7 +909,7 @@ const struct sti_pool_hooks sti_walled_hooks = { .run = run_walled, .settle = se
 
 static void follow(struct sti_continuation *follower)
 {
-    (void)follower; /* it is there so that somebody tells, and then settles */
+    (void)follower; /* a continuation that does nothing, so that a drainer runs and then settles */
 }
 
 static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,

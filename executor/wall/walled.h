@@ -6,7 +6,7 @@
 
 #include "executor/base/state.h"
 
-/* Those of a wall's own pool, all of whose tasks are walled. */
+/* The hooks of a wall's own pool, all of whose tasks are walled. */
 extern const struct sti_pool_hooks sti_walled_hooks __attribute__((visibility("hidden")));
 
 #endif
