@@ -35,12 +35,16 @@ struct sti_watch;
  * meanwhile (sti_watch_call), so that the list may have changed. */
 typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
 
+/* Called under the same lock by whoever wakes the watch, maybe in a signal handler: does what can be done at once.
+ * Whether the watch thread has to look, too. */
+typedef bool sti_watch_tell_fn(struct sti_watch *watch);
+
 struct sti_watch {
     struct sti_watch *next;
     struct sti_watch **link; /* NULL: not on the list */
     sti_watch_look_fn *look;
-    bool only_time; /* tokens are nothing to it */
-    unsigned calls; /* of user functions for this watch that are running now */
+    sti_watch_tell_fn *tell; /* NULL: tokens are nothing to it */
+    unsigned calls;          /* of user functions for this watch that are running now */
 };
 
 /* Of its limit on processor time: interrupt/watch.h. */
