@@ -63,9 +63,17 @@ static void *function_of(size_t number)
     return function;
 }
 
+/* What ThreadSanitizer adds to a function is undone as an unwind passes it, by calling _Unwind_Resume: this one
+ * again. */
+#if defined(__clang__)
+#define UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define UNINSTRUMENTED __attribute__((no_sanitize("thread")))
+#endif
+
 /* Under a name of its own here, since unwind.h lets others see those that it declares. */
 #define DEFINE(name, result, parameters, arguments, missing)                                                           \
-    __attribute__((visibility("hidden"))) result defined##name parameters __asm__(#name);                              \
+    __attribute__((visibility("hidden"))) UNINSTRUMENTED result defined##name parameters __asm__(#name);               \
     result defined##name parameters                                                                                    \
     {                                                                                                                  \
         result(*function) parameters;                                                                                  \
