@@ -27,9 +27,9 @@ static int run_typed(void *arg, void **value)
 {
     (void)value;
     double *figure = arg;
-    double begin = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    double begin = bench_process_ns();
     int sum = typed(stint_here_current(), FORK_TYPED);
-    *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / (double)fork_fib_forks(FORK_TYPED);
+    *figure = (bench_process_ns() - begin) / (double)fork_fib_forks(FORK_TYPED);
     return sum == FORK_TYPED_RESULT ? 0 : 1;
 }
 
@@ -59,9 +59,9 @@ static int run_plain(void *arg, void **value)
 {
     double *figure = arg;
     struct plain whole = { FORK_TYPED, 0 };
-    double begin = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    double begin = bench_process_ns();
     plain(&whole, value);
-    *figure = (bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin) / (double)fork_fib_forks(FORK_TYPED);
+    *figure = (bench_process_ns() - begin) / (double)fork_fib_forks(FORK_TYPED);
     return whole.result == FORK_TYPED_RESULT ? 0 : 1;
 }
 

@@ -60,6 +60,12 @@ static inline double bench_thread_ns(void)
     return bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* The same of all threads of the process, where more want to run than there are processors. */
+static inline double bench_process_ns(void)
+{
+    return bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 /* Work that takes so much of it. */
 static inline void bench_spin(double ns)
 {

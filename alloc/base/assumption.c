@@ -18,6 +18,7 @@
 #include "callstack.h"
 #include "module.h"
 #include "process.h"
+#include "unwinder.h"
 
 /* --- mimalloc: of a heap with more full pages than it would keep to itself if it were not told to. Pages of the system
  * that nobody has written to yet are what costs most here, so few are. --- */
@@ -174,6 +175,7 @@ static __attribute__((noinline, cold)) void run_the_others(void)
     note(STI_ASSUMED_COUNTS, knows_counts(heap));
     note(STI_ASSUMED_SIZES, knows_sizes(heap));
     sti_backend_heap_destroy(heap);
+    sti_unwinder_load();
     note(STI_ASSUMED_UNWINDER, knows_unwinder());
     atomic_store_explicit(&all_have_run, true, memory_order_release);
 }

@@ -34,12 +34,16 @@ struct sti_watch;
  * meanwhile (sti_watch_call), so that the list may have changed. */
 typedef uint64_t sti_watch_look_fn(struct sti_watch *watch, uint64_t now);
 
+/* Called under the same lock by whoever wakes the watch, maybe in a signal handler: does what can be done at once.
+ * Whether the watch thread has to look, too. */
+typedef bool sti_watch_tell_fn(struct sti_watch *watch);
+
 struct sti_watch {
     struct sti_watch *next;
     struct sti_watch **link; /* NULL: not on the list */
     sti_watch_look_fn *look;
-    bool only_time; /* tokens are nothing to it */
-    unsigned calls; /* of user functions for this watch that are running now */
+    sti_watch_tell_fn *tell; /* NULL: tokens are nothing to it */
+    unsigned calls;          /* of user functions for this watch that are running now */
 };
 
 /* What a scope knows of its limit on processor time: interrupt/watch.h. */
@@ -135,12 +139,47 @@ struct sti_scope {
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
 
     const struct sti_scope_request *request;
-    struct sti_share *share; /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */
-    bool is_subtask;                     /* a stolen one's (scope/subtask.h) */
+    size_t forks;                        /* outstanding on the thread when it opened (left_frames.h), */
+    size_t own_forks;                    /* and those that only it can run (left_frames.h) */
+
+    /* Nothing yet when it opens. These lie together and are set together, which takes a third of the instructions. */
+    struct sti_share *share;      /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
+    const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
+    size_t peak;
+    uint64_t samples;
+    uint64_t deferred; /* interrupts */
+    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of
+                        time: then the clock has to be looked at, too */
+    struct stint_report *report; /* its own so far; NULL: none (report/report.h) */
+    uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
+                          this asks no frame again */
+    uint64_t walk_gap; /* so many bytes lay between the last two times */
+    stint_guard *guards;         /* newest first, and the next */
+    stint_mutex *mutexes;        /* held */
+    uint64_t pushes;             /* of guards and mutexes */
+    stint_guard *hooks;          /* for the watch */
+    struct sti_heap *heap;       /* its own; NULL while it is young */
+    struct sti_heap *heaps;      /* its own and those that inner scopes committed into it, */
+    size_t heap_count;           /* so many, since it was last looked which are empty */
+    struct sti_heap *libc_heaps; /* never destroyed: kept.h */
+    struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
+    struct sti_undo_log *undo;   /* the log: undo.h. NULL: nothing was ever in it */
+    void *payload;               /* of its error (context.h); NULL: none */
+    char *message;               /* its outcome's, of STINT_MESSAGE_SIZE bytes; NULL: it has none, being a subtask's */
+    stint_reason tripped;        /* written once; STINT_REASON_NONE until then */
+    unsigned masks;
+    unsigned regions;      /* of blocking */
+    unsigned warn;         /* options.warn */
+    unsigned keeps;        /* regions whose blocks go to the process's heap; each is masked too */
+    unsigned covered;      /* under the watch's lock: hook.h */
+    bool entered;          /* the account counts it as one that runs */
+    bool finished;         /* stint_finish: nothing trips it any more */
+    bool refused;          /* STINT_FAIL: an interrupt has been delivered */
+    bool is_unheard;       /* nobody is told why it ends: its function was not called, or its caller has gone */
+    bool is_subtask;       /* a stolen one's (scope/subtask.h) */
     bool is_inner_subtask; /* a stolen subtask of the group that the scopes around it belong to (subtask.c) */
-    size_t forks;          /* outstanding on the thread when it opened (left_frames.h), */
-    size_t own_forks;      /* and those that only it can run (left_frames.h) */
+    bool watched;          /* watch is on the list */
 
     /* The meter's. Ends and checks are values of the thread's used. */
     uint64_t begin;
@@ -149,15 +188,10 @@ struct sti_scope {
     uint64_t below_memory_check;
     size_t memory_limit; /* 0: none */
     stint_account *account;
-    const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
-    bool entered;                 /* the account counts it as one that runs */
-    uint64_t granted_end;         /* how far the account has granted allocations */
-    uint64_t reserved;            /* of the account's memory */
-    size_t peak;
+    uint64_t granted_end; /* how far the account has granted allocations */
+    uint64_t reserved;    /* of the account's memory */
     size_t grace_left;
     size_t libc_left; /* of what libc may have beyond that for itself */
-    uint64_t samples;
-    uint64_t deferred;
 
     /* The interrupts'. */
     uint64_t start; /* by sti_clock_now; untimed: when it was submitted, or 0 */
@@ -171,51 +205,23 @@ struct sti_scope {
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
-    uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of
-                        time: then the clock has to be looked at, too */
-    stint_reason tripped;        /* written once; STINT_REASON_NONE until then */
-    bool finished;               /* stint_finish: nothing trips it any more */
-    bool refused;                /* STINT_FAIL: an interrupt has been delivered */
-    bool is_unheard;             /* nobody is told why it ends: its function was not called, or its caller has gone */
-    struct stint_report *report; /* its own so far; NULL: none (report/report.h) */
-    uint64_t walk_at;  /* a value of the thread's used: after an interrupt had to wait for a frame, an allocation before
-                          this asks no frame again */
-    uint64_t walk_gap; /* so many bytes lay between the last two times */
-    unsigned masks;
-    unsigned regions;            /* of blocking */
-    uint64_t limit_outside_keep; /* its thread's, when the outermost of them began */
-    unsigned warn;               /* options.warn */
-    unsigned keeps;              /* regions whose blocks go to the process's heap; each is masked too */
+    uint64_t limit_outside_keep; /* its thread's, when the outermost region began whose blocks are kept */
     struct sti_holds holds;
     bool names_locks; /* it is this scope for which the thread's locks are remembered by address: hold.h */
-    stint_guard *guards;
-    stint_mutex *mutexes; /* held, newest first */
-    uint64_t pushes;      /* of both */
-    stint_guard *hooks;   /* this and what follows, for the watch */
     struct sti_thread *thread;
     struct sti_watch watch;
-    bool watched; /* watch is on the list */
     bool preemptible;
-    bool untimed;     /* nobody needs to know when it starts and ends */
-    unsigned covered; /* under the watch's lock: hook.h */
-    bool wiped;       /* its heaps are, when they are destroyed */
+    bool untimed; /* nobody needs to know when it starts and ends */
+    bool wiped;   /* its heaps are, when they are destroyed */
     bool signal_was_blocked;
     struct sti_cxx_state cxx; /* when the scope opened */
     struct sti_unwind unwind;
     jmp_buf landing;
 
     /* What a rollback takes back. */
-    struct sti_young young;      /* what it has in the nursery */
-    struct sti_heap *heap;       /* its own; NULL while it is young */
-    struct sti_heap *heaps;      /* its own and those that inner scopes committed into it, */
-    size_t heap_count;           /* so many, since it was last looked which are empty */
-    struct sti_heap *libc_heaps; /* never destroyed: kept.h */
-    struct sti_mapped *mapped;   /* NULL: it has mapped nothing */
-    struct sti_undo_log *undo;   /* the log: undo.h. NULL: nothing was ever in it */
+    struct sti_young young; /* what it has in the nursery */
 
-    void *payload; /* of its error (context.h); NULL: none */
     size_t payload_size;
-    char *message;   /* its outcome's, of STINT_MESSAGE_SIZE bytes; NULL: it has none, being a subtask's */
     size_t sweep_at; /* when it will be next */
 };
 

@@ -73,7 +73,8 @@ struct sti_thread {
     struct sti_heap **retired_next; /* from there on they are looked at; NULL: from the first */
     int id;                         /* the kernel's, of the owner */
     atomic_bool owned;              /* by a living thread */
-    atomic_bool asked;              /* a preemption signal has been sent and not been taken yet */
+    atomic_bool asked;              /* a preemption signal has been sent and not been taken yet (signals.c); */
+    _Atomic uint64_t ask_at;        /* before this, by sti_clock_now, the watch sends no other */
     _Atomic uint64_t next_deadline; /* when its scopes have to be looked at: watch.h */
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */

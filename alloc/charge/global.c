@@ -224,16 +224,21 @@ static void report(size_t held, const char *task)
     STI_BOUNDARY_CALLBACK(function, &event, argument, NULL);
 }
 
-void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+/* Out of line: it is rare, and has registers saved. */
+static __attribute__((noinline, cold)) void end_victim(struct sti_thread *thread, const char *task)
 {
     size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
-    atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
-    if (!atomic_load_explicit(&thread->sacrificed, memory_order_relaxed))
-        return;
     sti_process_collect();
     atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
     atomic_store_explicit(&since, 0, memory_order_relaxed);
     report(held, task);
+}
+
+void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+{
+    atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
+    if (__builtin_expect(atomic_load_explicit(&thread->sacrificed, memory_order_relaxed), 0))
+        end_victim(thread, task);
 }
 
 /* --- Giving back what nobody needs. --- */

@@ -102,7 +102,7 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     scope->own_end = sti_limits_end(thread->used, budget->allocation);
     scope->memory_limit = budget->memory;
     scope->below_memory_check = thread->memory_check;
-    uint64_t check = thread->used + until_peak_check(scope, 0, 0);
+    uint64_t check = thread->used + chargeable(SMALLEST_SLACK); /* until_peak_check, of nothing */
     if (scope->memory_limit != 0)
         check = min(check, sti_saturating_add(thread->used, until_limit_check(scope, 0)));
     if (scope->outer != NULL) {

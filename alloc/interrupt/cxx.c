@@ -16,6 +16,7 @@
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
+#include "alloc/base/unwinder.h"
 
 /* --- Finding the C++ runtimes. --- */
 
@@ -127,7 +128,6 @@ bool sti_cxx_allocates_exception(const void *caller)
 
 /* --- Personalities ------------------------------------------------------------------------------------------------ */
 
-extern const char of_c[] __asm__("__gcc_personality_v0") __attribute__((weak));
 extern const char of_cxx[] __asm__("__gxx_personality_v0") __attribute__((weak));
 
 /* In a program that is linked at a fixed place the address of a function of a library's is that of a jump to it. */
@@ -161,7 +161,7 @@ bool sti_cxx_may_be_asked(uintptr_t personality)
         if (personality == (uintptr_t)atomic_load_explicit(&runtimes[i].personality, memory_order_relaxed))
             return calls_ours(&runtimes[i]);
     }
-    return personality == (uintptr_t)of_c ||
+    return sti_unwinder_is_of_c(personality) ||
            (personality == (uintptr_t)of_cxx && is_jump(of_cxx, "__gxx_personality_v0"));
 }
 

@@ -25,8 +25,6 @@
  * thread, under the watch's lock; the watch thread calls those of a scope whose token is set or whose deadline has
  * passed, the scope's own thread those of a scope that it finds tripped. fired, under the lock, makes it once. */
 
-#define ASK_AGAIN_NS UINT64_C(250000)
-
 static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 {
     uint64_t earliest = UINT64_MAX;
@@ -45,41 +43,55 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
 }
 
 /* What another thread may read of a scope while it is on the list: what was set when it and those around it opened, and
- * limits that are changed. */
+ * limits that are changed. now: by sti_clock_now; 0: whatever the time is. */
 static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
-        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) || sti_deadline_watch(scope) <= now ||
-            sti_cpu_watch(scope, now) <= now || sti_interrupt_has_tripped_elsewhere(scope) ||
-            (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)))
+        if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
+            sti_interrupt_has_tripped_elsewhere(scope) ||
+            (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) ||
+            (now != 0 && (sti_deadline_watch(scope) <= now || sti_cpu_watch(scope, now) <= now)))
             return true;
     }
     return false;
 }
 
-static stint_hook *take_unfired(struct sti_scope *scope)
+static stint_hook *find_unfired(struct sti_scope *scope)
 {
     stint_hook *hook = (stint_hook *)sti_pushed_at(scope, &scope->hooks);
     while (hook != NULL && hook->fired_)
         hook = (stint_hook *)sti_pushed_at(scope, &hook->pushed_.below_);
+    return hook;
+}
+
+static stint_hook *take_unfired(struct sti_scope *scope)
+{
+    stint_hook *hook = find_unfired(scope);
     if (hook != NULL)
         hook->fired_ = true;
     return hook;
 }
 
+/* Whether its limits have been changed, or what it has used was asked for, since it was told last. */
+static bool has_news(const struct sti_scope *scope, uint64_t *news)
+{
+    const struct sti_limits *limits = sti_scope_limits(scope);
+    if (limits == NULL)
+        return false;
+    *news = sti_limits_version(limits);
+    if (limits->changed != NULL)
+        *news += atomic_load_explicit(&limits->asked, memory_order_relaxed);
+    return *news != scope->limits_told;
+}
+
 /* A task that makes no sample points takes them in its signal's handler. */
 static void tell_change(struct sti_scope *scope)
 {
-    if (sti_scope_limits(scope) == NULL)
-        return;
-    bool is_anothers = sti_scope_limits(scope)->changed != NULL;
-    uint64_t news = sti_limits_version(sti_scope_limits(scope));
-    if (is_anothers)
-        news += atomic_load_explicit(&sti_scope_limits(scope)->asked, memory_order_relaxed);
-    if (news == scope->limits_told)
+    uint64_t news;
+    if (!has_news(scope, &news))
         return;
     scope->limits_told = news;
-    if (is_anothers)
+    if (sti_scope_limits(scope)->changed != NULL)
         sti_scope_limits(scope)->changed(scope->request->arg);
     else if (scope->preemptible && scope->covered == 0)
         sti_preempt_send(scope->thread);
@@ -101,8 +113,26 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
     }
     if (!scope->preemptible || scope->covered > 0)
         return STI_WATCH_NEVER;
+    uint64_t next = sti_preempt_next(scope->thread);
+    if (next > now)
+        return next;
     sti_preempt_send(scope->thread);
-    return now + ASK_AGAIN_NS;
+    return now + STI_ASK_AGAIN_NS;
+}
+
+/* Where there is no more to it than a signal, that is sent here: whoever has stopped the task runs, and the watch would
+ * have to be given a processor first. */
+static bool tell_scope(struct sti_watch *watch)
+{
+    struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
+    uint64_t news;
+    if (has_news(scope, &news))
+        return true;
+    if (!is_flagged(scope, 0))
+        return false;
+    if (find_unfired(scope) != NULL)
+        return true;
+    return scope->preemptible && scope->covered == 0 && !sti_preempt_send(scope->thread);
 }
 
 int sti_hook_watch_scope(struct sti_scope *scope)
@@ -110,7 +140,7 @@ int sti_hook_watch_scope(struct sti_scope *scope)
     if (scope->watched)
         return 0;
     scope->watch.look = look_at_scope;
-    scope->watch.only_time = false;
+    scope->watch.tell = tell_scope;
     int error = sti_watch_begin(&scope->watch, earliest_limit(scope, sti_clock_now()));
     scope->watched = error == 0;
     return error;
@@ -119,7 +149,7 @@ int sti_hook_watch_scope(struct sti_scope *scope)
 void sti_hook_wake_if_flagged(const struct sti_scope *scope)
 {
     if (is_flagged(scope, sti_clock_now()))
-        sti_watch_wake();
+        sti_watch_hasten(0);
 }
 
 void sti_hook_drop(struct sti_scope *scope)

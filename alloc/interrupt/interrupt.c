@@ -328,13 +328,15 @@ bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *pla
     return deliver(thread, NULL, is_walk_put_off(thread->scope), plain_call);
 }
 
-void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped)
+bool sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     thread->stopped = stopped;
     sti_interrupt_look(thread->scope, sti_clock_now());
     thread->stopped = NULL;
-    if (sti_interrupt_is_tripped(thread->scope))
+    bool is_tripped = sti_interrupt_is_tripped(thread->scope);
+    if (is_tripped)
         deliver(thread, stopped, false, NULL);
+    return is_tripped;
 }
 
 /* --- Delivery at the end of a stack. In the handler of the fault. --- */

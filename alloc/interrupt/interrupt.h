@@ -72,9 +72,9 @@ bool sti_interrupt_deliver(struct sti_thread *thread);
 bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *plain_call);
 
 /* The same in a signal handler that found the thread in code of the task's own, and has stopped it there; looks
- * first. */
+ * first. Whether there is an interrupt, which has to wait or has only been told. */
 struct sti_registers;
-void sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped);
+bool sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped);
 
 /* The same in the handler of a fault at the end of the thread's stack (stack.h), where the code was stopped with that
  * signal mask. The scope is tripped that has used the stack up. Returns if the code cannot be left; is_last: then it

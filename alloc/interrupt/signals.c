@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "alloc/base/caller.h"
+#include "alloc/base/clock.h"
 #include "alloc/base/machine.h"
 #include "alloc/base/process.h"
 #include "alloc/base/scope_state.h"
 #include "alloc/base/thread.h"
 #include "interrupt.h"
 #include "safe.h"
+#include "watch.h"
 
 /* --- Preemption by signal.
  *
@@ -36,11 +38,39 @@
  * One signal is on its way to a thread at a time. Real-time signals queue, and the kernel puts the handlers of all that
  * wait on the stack before the first of them runs: a thread that got no processor for a while would overflow its stack.
  *
+ * The first is sent by whoever has given the reason (sti_watch_wake), so that a loop ends without a third thread; all
+ * others, and the first where the reason is time or the watch's lock was not free, by the watch. Both have the watch's
+ * lock and find the scope on its list: so the thread is the scope's, and takes the signal before the scope has ended.
+ *
+ *   asked:  false -- sender, who then sends --> true -- handler, first of all; sender, where nothing could be sent -->
+ *           false
+ *
+ *   sender:   store reason (seq_cst) ... exchange asked for true (seq_cst); false before: send
+ *   handler:  store asked = false (seq_cst) ... load reasons (seq_cst)
+ *
+ * That is a handshake (thread.h): a sender who sends nothing, since another signal has not been taken, can rely on its
+ * handler to see the reason. A handler that finds one, or cannot look, and does not leave the code, has it asked again:
+ *
+ *   handler:  ask_at = later ... sti_watch_hasten(later)
+ *   watch:    not before ask_at: send, and look again later
+ *
+ * From then on the watch sends as long as the reason lasts. Nobody else would: who has given it is gone. So each way
+ * out of the handler but the last two, a jump and "nothing has tripped", goes by there. tests/models/preempt.pml.
+ *
  * Without SA_RESTART a blocking system call returns EINTR, and the code that made it should come to a sample point. */
 
 static int preempt_signal(void)
 {
     return SIGRTMAX - 2;
+}
+
+/* False: the thread is to be asked again. Also between an inner scope's end and the return to the outer one. */
+static bool takes_it(struct sti_thread *thread, const void *context)
+{
+    if (sti_thread_metered == NULL || !thread->scope->preemptible)
+        return false;
+    const struct sti_registers stopped = sti_registers_of(context);
+    return sti_verdict_is_own_code(thread->scope, &stopped) && !sti_interrupt_preempt(thread, &stopped);
 }
 
 static void on_preemption(int number, siginfo_t *info, void *context)
@@ -50,15 +80,13 @@ static void on_preemption(int number, siginfo_t *info, void *context)
     struct sti_thread *thread = sti_thread_own();
     if (thread == NULL)
         return;
-    /* Also between an inner scope's end and the return to the outer one, which will have to be asked again. */
-    atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
-    if (sti_thread_metered == NULL || !thread->scope->preemptible)
-        return;
-    const struct sti_registers stopped = sti_registers_of(context);
-    if (!sti_verdict_is_own_code(thread->scope, &stopped))
-        return;
     int saved_errno = errno;
-    sti_interrupt_preempt(thread, &stopped);
+    atomic_store_explicit(&thread->asked, false, memory_order_seq_cst);
+    if (!takes_it(thread, context)) {
+        uint64_t later = sti_clock_now() + STI_ASK_AGAIN_NS;
+        atomic_store_explicit(&thread->ask_at, later, memory_order_relaxed);
+        sti_watch_hasten(later);
+    }
     errno = saved_errno;
 }
 
@@ -93,6 +121,7 @@ int sti_preempt_open(struct sti_thread *thread, bool *was_blocked)
     *was_blocked = sigismember(&before, preempt_signal()) == 1;
     /* What a scope before this one was sent has come by now, maybe outside of any scope. */
     atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->ask_at, 0, memory_order_relaxed);
     return 0;
 }
 
@@ -111,12 +140,21 @@ void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked)
         sigdelset(set, preempt_signal());
 }
 
-void sti_preempt_send(struct sti_thread *thread)
+bool sti_preempt_send(struct sti_thread *thread)
 {
-    if (atomic_exchange_explicit(&thread->asked, true, memory_order_relaxed))
-        return;
-    if (syscall(SYS_tgkill, getpid(), thread->id, preempt_signal()) != 0)
-        atomic_store_explicit(&thread->asked, false, memory_order_relaxed);
+    if (atomic_exchange_explicit(&thread->asked, true, memory_order_seq_cst))
+        return true;
+    int saved_errno = errno;
+    bool is_sent = syscall(SYS_tgkill, getpid(), thread->id, preempt_signal()) == 0;
+    if (!is_sent)
+        atomic_store_explicit(&thread->asked, false, memory_order_seq_cst);
+    errno = saved_errno;
+    return is_sent;
+}
+
+uint64_t sti_preempt_next(const struct sti_thread *thread)
+{
+    return atomic_load_explicit(&thread->ask_at, memory_order_relaxed);
 }
 
 /* --- The signal mask of child processes. Calling thread only. --- */

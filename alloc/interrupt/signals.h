@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/select.h> /* sigset_t */
 #include <ucontext.h>
 
-/* --- Preemption: interrupting code that makes no sample points, by a signal. The one room that knows signals; but for
- * the opening and closing, called from the watch thread. */
+/* --- Preemption: interrupting code that makes no sample points, by a signal. The one room that knows signals. */
 
 struct sti_scope;
 struct sti_thread;
@@ -26,8 +26,13 @@ void sti_preempt_close(bool was_blocked);
 /* How the set has to hold the signal so that the scope, which was opened with that, ends with what was before it. */
 void sti_preempt_leave_as_before(sigset_t *set, bool was_blocked);
 
-/* Ask the thread, which is in a preemptible scope that is being watched, unless it has not heard the last time yet. */
-void sti_preempt_send(struct sti_thread *thread);
+/* Ask the thread, which is in a preemptible scope that is being watched, unless it has not heard the last time yet.
+ * False: the system has sent no signal. With the watch's lock, also in a signal handler. */
+bool sti_preempt_send(struct sti_thread *thread);
+
+/* For the watch, by sti_clock_now: the next signal is to be sent at this time, where that has not passed yet. */
+uint64_t sti_preempt_next(const struct sti_thread *thread);
+#define STI_ASK_AGAIN_NS UINT64_C(250000)
 
 /* --- The signal mask of child processes. A thread of a pool has signals blocked so that the application's handlers run
  * on the application's threads. A program that a task starts there, or the child of its fork(2), is to have those that

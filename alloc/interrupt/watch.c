@@ -159,7 +159,7 @@ int sti_watch_begin(struct sti_watch *watch, uint64_t time)
         if (watches != NULL)
             watches->link = &watch->next;
         watches = watch;
-        if (!watch->only_time)
+        if (watch->tell != NULL)
             atomic_fetch_add_explicit(&count, 1, memory_order_seq_cst);
         sti_watch_hasten(time);
     }
@@ -176,7 +176,7 @@ void sti_watch_end(struct sti_watch *watch)
         if (watch->next != NULL)
             watch->next->link = watch->link;
         watch->link = NULL;
-        if (!watch->only_time)
+        if (watch->tell != NULL)
             atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&lock);
@@ -217,9 +217,21 @@ void sti_watch_hasten(uint64_t time)
         sem_post(&woken);
 }
 
+/* The lock is held, or has been tried in vain: then the watch does what was to be done here. */
+static bool tell_all(void)
+{
+    if (sti_plain_mutex_trylock(&lock) != 0)
+        return true;
+    bool has_to_look = false;
+    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next)
+        has_to_look = (watch->tell != NULL && watch->tell(watch)) || has_to_look;
+    sti_plain_mutex_unlock(&lock);
+    return has_to_look;
+}
+
 void sti_watch_wake(void)
 {
-    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0)
+    if (atomic_load_explicit(&count, memory_order_seq_cst) > 0 && tell_all())
         sem_post(&woken);
 }
 
@@ -247,7 +259,7 @@ static uint64_t look_at_threads(struct sti_watch *watch, uint64_t now)
     return next;
 }
 
-static struct sti_watch watch = { .look = look_at_threads, .only_time = true };
+static struct sti_watch watch = { .look = look_at_threads };
 
 /* Where no thread can be started, such tasks are stopped late, as they are without this. */
 int sti_watch_have(void)

@@ -17,10 +17,12 @@
  *
  * Protocol. A watch is on the list, under the lock, from begin to end. Setting a token is a handshake (thread.h):
  *
- *   setter:     store flag (seq_cst)  ... load count of watches (seq_cst), if not 0 post the semaphore
+ *   setter:     store flag (seq_cst)  ... load count of watches (seq_cst), if not 0 tell each of them
  *   registrant: add 1 to count (seq_cst) ... load flags (seq_cst), if set sti_watch_wake
  *
- * The setter's half is safe in a signal handler. Watches that only want to be looked at in time are not counted.
+ * To tell one is to do at once what can be done at once (hook.c); if it says that there is more, or if the lock is not
+ * free, the semaphore is posted. The setter's half is safe in a signal handler: the lock is only tried there. Watches
+ * that only want to be looked at in time are not counted.
  *
  * Changing what look reads, with a lock of its owner's around the change as around what look does:
  *
@@ -51,10 +53,11 @@ void sti_watch_call(struct sti_watch *watch, void (*function)(void *arg), void *
 void sti_watch_await_calls(const struct sti_watch *watch);
 
 /* A watch that is on the list wants to be looked at by this time, if that is earlier than before. What look reads has
- * been changed already. Any thread, not in signal handlers; a comparison when the thread looks by then anyway. */
+ * been changed already. Any thread, also in signal handlers; a comparison when the thread looks by then anyway. */
 void sti_watch_hasten(uint64_t time);
 
-/* Let the thread look at everything now. Safe in signal handlers; next to nothing when nobody is watched. */
+/* What tokens are something to has to be told of one, or of something like it: do so, and have the thread look at what
+ * is left. Safe in signal handlers; next to nothing when nobody is watched. */
 void sti_watch_wake(void);
 
 /* The main thread is about to end: from now on the watch looks often whether it is alone, and ends then. */

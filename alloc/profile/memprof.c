@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"
 #include "alloc/base/scope_state.h"
@@ -98,6 +99,8 @@ int stint_memprof_start(const stint_memprof_options *options)
         return ENOTSUP;
     stint_memprof_options taken;
     int error = take_options(&taken, options);
+    if (error == 0)
+        error = sti_backend_check(); /* first here, as a thread's first record may be made within an allocation */
     if (error == 0)
         error = sti_tracked_prepare();
     if (error != 0)

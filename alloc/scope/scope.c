@@ -79,63 +79,63 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
                                                           const struct sti_scope_request *request)
 {
     const stint_options *options = request->options;
-    scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
-    scope->outer = NULL;
-    scope->request = request;
     scope->share = NULL;
-    scope->is_subtask = false;
-    scope->is_inner_subtask = false;
-    scope->forks = sti_forks_outstanding(thread);
-    scope->own_forks = sti_own_forks;
+    scope->charged = NULL;
     scope->peak = 0;
-    scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
-    scope->libc_left = LIBC_RESERVE;
     scope->samples = 0;
     scope->deferred = 0;
-    atomic_init(&scope->deadline, UINT64_MAX);
-    atomic_init(&scope->cpu.limit, 0);
-    scope->cpu.look = UINT64_MAX;
-    scope->account = options->account;
-    scope->charged = NULL;
-    scope->entered = false;
-    scope->token = request->token;
-    scope->stop = request->stop;
-    scope->on_interrupt = options->on_interrupt;
     scope->looked = 0;
-    scope->tripped = STINT_REASON_NONE;
-    scope->finished = false;
-    scope->refused = false;
     scope->report = NULL;
-    scope->is_unheard = false;
-    scope->masks = 0;
     scope->walk_at = 0;
     scope->walk_gap = 0;
-    sti_cxx_note(&scope->cxx);
-    scope->warn = 0;
-    scope->keeps = 0;
-    scope->regions = 0;
     scope->guards = NULL;
-    scope->unwind.under_way = false;
-    scope->unwind.throws_past_libc = false;
     scope->mutexes = NULL;
     scope->pushes = 0;
-    scope->thread = thread;
     scope->hooks = NULL;
-    scope->watch.link = NULL;
-    scope->watched = false;
-    scope->preemptible = options->preemptible;
-    scope->untimed = is_untimed(options);
-    scope->covered = 0;
-    scope->wiped = options->wipe;
     scope->heap = NULL;
     scope->heaps = NULL;
     scope->heap_count = 0;
-    scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
     scope->libc_heaps = NULL;
     scope->mapped = NULL;
     scope->undo = NULL;
     scope->payload = NULL;
     scope->message = NULL;
+    scope->tripped = STINT_REASON_NONE;
+    scope->masks = 0;
+    scope->regions = 0;
+    scope->warn = 0;
+    scope->keeps = 0;
+    scope->covered = 0;
+    scope->entered = false;
+    scope->finished = false;
+    scope->refused = false;
+    scope->is_unheard = false;
+    scope->is_subtask = false;
+    scope->is_inner_subtask = false;
+    scope->watched = false;
+    scope->below = sti_thread_metered != NULL ? thread->scope : NULL;
+    scope->outer = NULL;
+    scope->request = request;
+    scope->forks = sti_forks_outstanding(thread);
+    scope->own_forks = sti_own_forks;
+    scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
+    scope->libc_left = LIBC_RESERVE;
+    atomic_init(&scope->deadline, UINT64_MAX);
+    atomic_init(&scope->cpu.limit, 0);
+    scope->cpu.look = UINT64_MAX;
+    scope->account = options->account;
+    scope->token = request->token;
+    scope->stop = request->stop;
+    scope->on_interrupt = options->on_interrupt;
+    sti_cxx_note(&scope->cxx);
+    scope->unwind.under_way = false;
+    scope->unwind.throws_past_libc = false;
+    scope->thread = thread;
+    scope->watch.link = NULL;
+    scope->preemptible = options->preemptible;
+    scope->untimed = is_untimed(options);
+    scope->wiped = options->wipe;
+    scope->sweep_at = STI_SCOPE_FIRST_SWEEP;
 }
 
 /* The quick clock may be a little off. */
@@ -191,7 +191,8 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         charge_once(scope);
     if ((options->budget.wall_ns | options->budget.run_ns) != 0)
         atomic_init(&scope->deadline, sti_limits_deadline(&options->budget, submitted, start));
-    sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
+    if (options->budget.cpu_ns != 0 || scope->outer != scope->below)
+        sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
     if (__builtin_expect(options->warn != 0, 0))
         begin_warnings(scope, options);
 

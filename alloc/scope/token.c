@@ -91,12 +91,19 @@ static uint64_t look_at_token(struct sti_watch *watch, uint64_t now)
     return STI_WATCH_NEVER;
 }
 
+static bool tell_token(struct sti_watch *watch)
+{
+    const struct sti_token_fd *made = (const struct sti_token_fd *)watch;
+    return !made->written && stint_token_is_set(made->token);
+}
+
 static int make(const stint_token *token, struct sti_token_fd **result)
 {
     struct sti_token_fd *made = sti_process_calloc(1, sizeof *made);
     if (made == NULL)
         return ENOMEM;
     made->watch.look = look_at_token;
+    made->watch.tell = tell_token;
     made->token = token;
     made->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = made->descriptor < 0 ? errno : sti_watch_begin(&made->watch, STI_WATCH_NEVER);

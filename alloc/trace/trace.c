@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/system.h"
 #include "alloc/base/thread.h"
@@ -159,7 +160,9 @@ int stint_trace_start(int fd)
         return ENOTSUP;
     int saved_errno = errno;
     stint_mask();
-    int error = can_be_written(fd) ? start(fd) : EINVAL;
+    int error = sti_backend_check(); /* first here: memprof.c */
+    if (error == 0)
+        error = can_be_written(fd) ? start(fd) : EINVAL;
     errno = saved_errno;
     stint_unmask();
     return error;

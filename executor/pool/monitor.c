@@ -217,7 +217,7 @@ void sti_monitor_forget(struct sti_monitor *monitor, struct sti_timer *timer)
 
 void sti_monitor_init(struct sti_monitor *monitor)
 {
-    monitor->watch = (struct sti_watch){ .look = look_at_timers, .only_time = true };
+    monitor->watch = (struct sti_watch){ .look = look_at_timers };
     pthread_mutexattr_t adaptive;
     pthread_mutexattr_init(&adaptive);
     pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is held for a few dozen instructions */

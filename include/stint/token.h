@@ -17,8 +17,8 @@ STINT_API int stint_token_create(stint_token *parent, stint_token **token);
 /* Set the token, for good. Every running task that has it or a token below it reaches a sample point at its next
  * allocation, its next stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN; a queued one
  * resolves without starting. NULL does nothing. Any thread, also from a signal handler: it costs one store, and one
- * more for each thread that has run a task; where there are hooks, preemptible tasks or token descriptors, a system
- * call that wakes the thread that watches those. */
+ * more for each thread that has run a task; where there are hooks, preemptible tasks or token descriptors, a look at
+ * each of them, and a system call for those that are to hear of it. */
 STINT_API void stint_token_set(stint_token *token);
 
 /* Whether the token, or one above it, is set. False for NULL. Any thread, also from a signal handler. */
