@@ -10,6 +10,7 @@
 #include <stint/interrupt.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/sampling.h"

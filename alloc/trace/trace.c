@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "alloc/base/clock.h"
+#include "alloc/base/link.h"
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"
 #include "alloc/base/system.h"
