@@ -248,6 +248,7 @@ _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
     sti_hooks.drop_hooks(scope);
     sti_forks_settle(scope, NULL);
     sti_hooks.unwind_leave(scope);
+    __builtin_unreachable();
 }
 
 /* Code that is refused its blocks, and goes on all the same until there is no stack left, is left in the end. */
