@@ -165,10 +165,17 @@ static bool take_one(struct counter *counter)
     return true;
 }
 
-static void give_slots_back(stint_account *account, const stint_account *end)
+/* True: one of them had more than its maximum. */
+static bool give_slots_back(stint_account *account, const stint_account *end)
 {
-    for (; account != end; account = account->parent)
-        atomic_fetch_sub_explicit(&account->counters[RUNNING].value, 1, memory_order_seq_cst);
+    bool beyond = false;
+    for (; account != end; account = account->parent) {
+        struct counter *running = &account->counters[RUNNING];
+        uint64_t before = atomic_fetch_sub_explicit(&running->value, 1, memory_order_seq_cst);
+        uint64_t limit = limit_of(running);
+        beyond = beyond || (limit != 0 && before > limit);
+    }
+    return beyond;
 }
 
 void sti_account_count_start(stint_account *account, const stint_account *end)
@@ -215,8 +222,10 @@ void sti_account_leave(stint_account *account, const stint_account *end)
 {
     if (account == end)
         return;
-    give_slots_back(account, end);
+    bool beyond = give_slots_back(account, end);
     sti_account_tell(account, end);
+    if (beyond)
+        the_listener()->has_fewer_slots();
 }
 
 void sti_account_tell_itself(stint_account *account)
@@ -478,6 +487,7 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
     set_limits(account, &taken);
     sti_account_tell_itself(account);
     the_listener()->has_waiting_slot();
+    the_listener()->has_fewer_slots();
     return 0;
 }
 

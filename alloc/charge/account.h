@@ -42,10 +42,13 @@ void sti_account_tell(stint_account *account, const stint_account *end);
 void sti_account_tell_itself(stint_account *account);
 
 /* One for the process; before anybody waits. Slot: called by a thread that has left the account, or given it more
- * slots. Place: more tasks may wait than before. */
+ * slots. Waiting slot: more tasks may wait than before. Fewer: by one that has left an account which had more than its
+ * maximum, or has changed that: of those slots that are taken more may be those of tasks that sleep. Under no lock of
+ * the caller's. */
 struct sti_account_listener {
     void (*has_slot)(stint_account *account);
     void (*has_waiting_slot)(void);
+    void (*has_fewer_slots)(void);
 };
 void sti_account_listen(const struct sti_account_listener *listener);
 

@@ -92,9 +92,8 @@ enum sti_verdict {
     STI_RUN,        /* sleeper->found */
 };
 
-/* The sleeper's own thread: it has slept for long, and will; it looks whether its sleep can end, and again whenever it
- * has been nudged; and it sleeps no more. */
-void sti_deadlock_enter(struct sti_sleeper *sleeper);
+/* The sleeper's own thread: it has slept for long, and puts itself on the list; it looks whether its sleep can end, and
+ * again whenever it has been nudged; and it sleeps no more. */
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper);
 void sti_deadlock_leave(struct sti_sleeper *sleeper);
 
@@ -102,6 +101,12 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
  * into a queue and may be held back there, so do those who may have a slot of its account, and those who wait for what
  * has not begun. Any thread. */
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task);
+
+/* Fewer slots are left than there were: those on the list who wait for what is due, and has found no place again; or for
+ * what nobody has begun, since some account has lost a task that ran over its maximum, or has a lower one. Any thread
+ * that holds no lock of a queue. */
+void sti_deadlock_stir_due(void);
+void sti_deadlock_stir_unbegun(void);
 
 /* No worker of some pool runs any more, and none of its tasks waits: wait for those who may still be looking at them.
  * Any thread. */

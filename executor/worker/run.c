@@ -272,7 +272,6 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
     int error = 0;
     bool again = true;
     enum sti_verdict verdict = STI_SLEEP_ON;
-    sti_deadlock_enter(sleeper);
     while (again && (verdict = sti_deadlock_look(sleeper)) == STI_SLEEP_ON) {
         uint64_t next = sti_deadline_after(LOOK_AGAIN_NS);
         error = sleep_until(sleeper, waking, next < deadline_ns ? next : deadline_ns);

@@ -196,8 +196,10 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
     unlock(pool);
     if (substitute != NULL)
         sti_park_place(substitute);
-    if (all_sleep)
-        sti_deadlock_stir(pool, NULL);
+    if (all_sleep) {
+        sti_deadlock_stir(pool, NULL); /* with a fence */
+        sti_fair_queue_pass_on(&pool->fair_queue);
+    }
     return all_sleep;
 }
 

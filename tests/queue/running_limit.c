@@ -103,6 +103,45 @@ TEST(the_maximum_of_an_account_above_holds_back_too_in_every_pool)
     stint_account_release(parent);
 }
 
+static int await_future(void *future, void **value)
+{
+    (void)value;
+    return stint_future_wait(future, NULL);
+}
+
+/* The first one in the account has waited for longest, so the slot is for it; but all who could run it fall asleep
+ * behind others. */
+TEST(a_slot_goes_on_to_another_pool_where_all_threads_of_the_one_that_has_it_fall_asleep)
+{
+    stint_pool *bare = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
+    stint_pool *other = make_pool(.workers = 1);
+    stint_account *small = make_account(NULL, .running = 1);
+    stint_options urgent = STINT_OPTIONS_INIT;
+    struct gate gate = { 0 };
+    struct crowd crowd = { 0 };
+    urgent.priority = STINT_PRIORITY_HIGH;
+    stint_future *holder = submit_for(bare, gate_hold, &gate, small);
+    gate_await(&gate, 1);
+    stint_future *first = submit_for(bare, be_inside, &crowd, small);
+    await_held_back(bare, 1);
+    stint_future *second = submit_for(other, be_inside, &crowd, small);
+    await_held_back(other, 1);
+    stint_future *sleeper = submit(bare, await_future, second, NULL);
+    while (read_pool(bare).asleep == 0)
+        sched_yield();
+    stint_future *last = submit(bare, await_future, second, &urgent);
+    gate_open(&gate);
+    assert_ok(take_in_time(sleeper));
+    assert_ok(take_in_time(last));
+    assert_ok(take_in_time(first));
+    take(second);
+    take(holder);
+    assert_int_equal(atomic_load(&crowd.most), 1);
+    assert_int_equal(stint_pool_destroy(bare), 0);
+    assert_int_equal(stint_pool_destroy(other), 0);
+    stint_account_release(small);
+}
+
 struct outsider {
     stint_account *account;
     struct gate gate;
