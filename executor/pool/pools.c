@@ -161,7 +161,7 @@ void sti_pools_start(void)
 {
     static const struct sti_account_listener listener = { .has_slot = on_free_slot,
                                                           .has_waiting_slot = sti_pools_fill,
-                                                          .has_fewer_slots = sti_deadlock_stir_unbegun };
+                                                          .has_fewer_slots = sti_deadlock_look_again };
     sti_account_listen(&listener);
     sti_give_back_listen(wake_idle);
 }

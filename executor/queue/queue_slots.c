@@ -202,7 +202,7 @@ static void unlock(struct sti_queue_slots *queue_slots)
 static void tell_refused(stint_pool *pool)
 {
     if (atomic_load_explicit(&pool->queue_slots.line, memory_order_relaxed) != 0)
-        sti_deadlock_stir_due();
+        sti_deadlock_look_again();
 }
 
 /* While something in the room is not held back, that goes out and makes a slot. */

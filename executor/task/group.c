@@ -17,6 +17,7 @@
 #include "alloc/charge/allocate.h"
 #include "compound.h"
 #include "continuation.h"
+#include "executor/worker/deadlock.h"
 #include "executor/worker/run.h"
 #include "executor/worker/worker.h"
 
@@ -129,8 +130,11 @@ static void add(stint_group *group, struct member *member, stint_future *future)
     member->continuation.run = member_resolved;
     sti_plain_mutex_lock(&group->lock);
     TAILQ_INSERT_TAIL(&group->members, member, link);
+    bool awaited = group->idle != NULL;
     sti_plain_mutex_unlock(&group->lock);
     sti_continuation_add(&member->continuation);
+    if (awaited)
+        sti_deadlock_look_again(); /* who waits for its end may be what this one waits for */
 }
 
 int stint_group_add(stint_group *group, stint_future *future)

@@ -458,18 +458,6 @@ static enum sti_verdict look(struct sti_sleeper *self)
     return all_sleep(self->worker->pool) ? run(self, false) : STI_SLEEP_ON;
 }
 
-static bool is_due(struct sti_look *look, sti_task *task)
-{
-    (void)look;
-    return sti_task_is_due(task);
-}
-
-static bool waits_for_due(const struct sti_sleeper *sleeper)
-{
-    struct sti_look due = { .is_it = is_due };
-    return sti_look_at(&due, sleeper->task);
-}
-
 static void take_off_list(struct sti_sleeper *sleeper)
 {
     if (!sleeper->is_listed)
@@ -533,29 +521,21 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
     sti_plain_mutex_unlock(&lock);
 }
 
-static void nudge_those(bool (*concerns)(const struct sti_sleeper *sleeper))
+void sti_deadlock_look_again(void)
 {
     struct sti_sleeper *sleeper;
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
     sti_plain_mutex_lock(&lock);
-    TAILQ_FOREACH(sleeper, &sleepers, link)
-    {
-        if (can_be_nudged(sleeper) && concerns(sleeper))
-            nudge(sleeper);
-    }
+    find_stuck(NULL, false, FOR_PLACES);
+    nudge_who_run(NULL);
+    sleeper = TAILQ_FIRST(&sleepers);
+    while (sleeper != NULL && !(sleeper->stuck && can_be_nudged(sleeper)))
+        sleeper = TAILQ_NEXT(sleeper, link);
+    if (sleeper != NULL)
+        nudge(sleeper);
     sti_plain_mutex_unlock(&lock);
-}
-
-void sti_deadlock_stir_due(void)
-{
-    nudge_those(waits_for_due);
-}
-
-void sti_deadlock_stir_unbegun(void)
-{
-    nudge_those(waits_for_unbegun);
 }
 
 void sti_deadlock_forget(void)

@@ -102,11 +102,11 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
  * has not begun. Any thread. */
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task);
 
-/* Fewer slots are left than there were: those on the list who wait for what is due, and has found no place again; or for
- * what nobody has begun, since some account has lost a task that ran over its maximum, or has a lower one. Any thread
- * that holds no lock of a queue. */
-void sti_deadlock_stir_due(void);
-void sti_deadlock_stir_unbegun(void);
+/* Something that might have ended a wait is gone, or a wait has got longer, and nobody has fallen asleep by that: a task
+ * that is due has been refused a place again; a task has ended that ran over its account's maximum, or that has become
+ * lower; a group that somebody waits for has a task more. The caller looks for all on the list, and one of those that
+ * are stuck looks again. Any thread that holds no lock of a queue or a group. */
+void sti_deadlock_look_again(void);
 
 /* No worker of some pool runs any more, and none of its tasks waits: wait for those who may still be looking at them.
  * Any thread. */
