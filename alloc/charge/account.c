@@ -269,7 +269,7 @@ static bool give_waiting_slots_back(stint_account *account, const stint_account 
     return any;
 }
 
-bool sti_account_begin_waiting(stint_account *account)
+static bool begin_waiting(stint_account *account)
 {
     for (stint_account *at = account; at != NULL; at = at->parent) {
         if (!take_one(&at->waiting)) {
@@ -278,6 +278,19 @@ bool sti_account_begin_waiting(stint_account *account)
         }
     }
     return true;
+}
+
+/* What is taken for a moment only, because an account above refuses, must not be missed by another task: nobody would
+ * tell that one that there is room after all. An account that lies in no other has none of that. */
+bool sti_account_begin_waiting(stint_account *account)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (account == NULL || account->parent == NULL)
+        return begin_waiting(account);
+    sti_plain_mutex_lock(&lock);
+    bool taken = begin_waiting(account);
+    sti_plain_mutex_unlock(&lock);
+    return taken;
 }
 
 bool sti_account_end_waiting(stint_account *account)

@@ -182,7 +182,7 @@ struct sti_slots {
 bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account *account, struct sti_slots *tried);
 
 /* All of the pool's threads sleep: what slots were meant for those who wait here are for others. They stay ready, and
- * try again when a thread is there. The caller has passed a fence since it stored what says so. Any thread. */
+ * try again when a thread is there. Any thread. */
 void sti_fair_queue_pass_on(struct sti_fair_queue *fair_queue);
 
 /* Call look with each task that is in, under the lock. */

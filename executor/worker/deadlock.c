@@ -436,6 +436,15 @@ static enum sti_verdict run(struct sti_sleeper *sleeper, bool beyond)
     return sleeper->found != NULL ? STI_RUN : STI_SLEEP_ON;
 }
 
+/* What it has just found: if that is gone, it looks again, as others may have counted on it. */
+static enum sti_verdict run_or_look_again(struct sti_sleeper *sleeper, bool beyond)
+{
+    enum sti_verdict verdict = run(sleeper, beyond);
+    if (verdict == STI_SLEEP_ON)
+        atomic_store_explicit(&sleeper->nudged, true, memory_order_relaxed);
+    return verdict;
+}
+
 static enum sti_verdict look(struct sti_sleeper *self)
 {
     bool may_be = may_be_stuck(self, FOR_PLACES);
@@ -445,11 +454,11 @@ static enum sti_verdict look(struct sti_sleeper *self)
             return is_self_told(self, FOR_CIRCLES) ? STI_NEVER_ENDS : STI_SLEEP_ON;
     }
     if (makes_way(self))
-        return run(self, true);
+        return run_or_look_again(self, true);
     if (may_be) {
         find_stuck(NULL, false, FOR_PLACES);
         if (self->runs)
-            return run(self, self->beyond);
+            return run_or_look_again(self, self->beyond);
         nudge_who_run(self);
         if (self->stuck)
             return is_self_told(self, FOR_PLACES) ? STI_GIVE_UP : STI_SLEEP_ON;

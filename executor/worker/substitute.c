@@ -197,8 +197,8 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
     if (substitute != NULL)
         sti_park_place(substitute);
     if (all_sleep) {
-        sti_deadlock_stir(pool, NULL); /* with a fence */
         sti_fair_queue_pass_on(&pool->fair_queue);
+        sti_deadlock_stir(pool, NULL);
     }
     return all_sleep;
 }
