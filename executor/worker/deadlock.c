@@ -24,7 +24,10 @@
  * workers have ended and its tasks have all been taken out of its queues (sti_deadlock_forget); and he has begun it, so
  * what his thread began with is there (release and acquire).
  *
- * Under the lock nothing is run, and nobody waits for more than that others are woken. */
+ * Under the lock nothing is run, and nobody waits for more than that others are woken.
+ *
+ * Order of locks: that of the list of pools (pools.c), this one, then those of queues, lines, groups, serial queues and
+ * futures, of which a look holds one at a time. So nobody calls these functions with one of the latter. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(sti_sleepers, sti_sleeper) sleepers = TAILQ_HEAD_INITIALIZER(sleepers); /* who came last is first */
@@ -478,6 +481,19 @@ static void take_off_list(struct sti_sleeper *sleeper)
     atomic_fetch_sub_explicit(&listed, 1, memory_order_relaxed);
 }
 
+/* It looks again, and so do those who may run what they wait for. */
+static void nudge_one_stuck(void)
+{
+    struct sti_sleeper *sleeper;
+    find_stuck(NULL, false, FOR_PLACES);
+    nudge_who_run(NULL);
+    sleeper = TAILQ_FIRST(&sleepers);
+    while (sleeper != NULL && !(sleeper->stuck && can_be_nudged(sleeper)))
+        sleeper = TAILQ_NEXT(sleeper, link);
+    if (sleeper != NULL)
+        nudge(sleeper);
+}
+
 static void put_on_list(struct sti_sleeper *sleeper)
 {
     if (sleeper->is_listed)
@@ -489,15 +505,18 @@ static void put_on_list(struct sti_sleeper *sleeper)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* One that is told goes off the list: one of a circle, or of those who are stuck, is enough. */
+/* One that is told goes off the list: one of a circle, or of those who are stuck, is enough as a rule. Who is stuck
+ * although that one goes on has to be told as well, and nobody else would look: so the one nudges the next. */
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
     sti_plain_mutex_lock(&lock);
     put_on_list(sleeper);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
-    if (verdict != STI_SLEEP_ON)
+    if (verdict != STI_SLEEP_ON) {
         take_off_list(sleeper);
+        nudge_one_stuck();
+    }
     sti_plain_mutex_unlock(&lock);
     return verdict;
 }
@@ -532,18 +551,11 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
 
 void sti_deadlock_look_again(void)
 {
-    struct sti_sleeper *sleeper;
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
     sti_plain_mutex_lock(&lock);
-    find_stuck(NULL, false, FOR_PLACES);
-    nudge_who_run(NULL);
-    sleeper = TAILQ_FIRST(&sleepers);
-    while (sleeper != NULL && !(sleeper->stuck && can_be_nudged(sleeper)))
-        sleeper = TAILQ_NEXT(sleeper, link);
-    if (sleeper != NULL)
-        nudge(sleeper);
+    nudge_one_stuck();
     sti_plain_mutex_unlock(&lock);
 }
 

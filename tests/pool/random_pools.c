@@ -7,8 +7,8 @@
  * program does, each wait ends or is told, so every task resolves; no task waits for long while a worker is idle; and
  * nothing is left.
  *
- * random_pools [STEPS [SEED [OPEN]]]. OPEN, anything: only programs without locks and deadlines. The seed is printed; the
- * order of events is the machine's. */
+ * random_pools [STEPS [SEED [OPEN]]]. OPEN, anything: only programs without locks and deadlines. The seed is printed;
+ * the order of events is the machine's. */
 #include "random_parts.h"
 #include "random_program.h"
 #include "repeats.h"

@@ -148,8 +148,8 @@ static int await_published(void *future, void **value)
     return stint_future_wait(await_pointer(future), NULL);
 }
 
-/* The first waits for the second, which waits for what the first one's slot holds back: but there is another slot, until
- * its task has ended and there is none any more. */
+/* The first waits for the second, which waits for what the first one's slot holds back: but there is another slot,
+ * until its task has ended and there is none any more. */
 TEST(a_wait_is_refused_when_the_last_slot_that_would_have_ended_it_has_gone)
 {
     stint_pool *pool = make_pool(.workers = 4);

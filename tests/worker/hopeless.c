@@ -215,8 +215,8 @@ static int fill_room_and_await_delayed(void *arg, void **value)
 /* A worker is idle, and the account of what is awaited has all its slots: it is the room that is full. */
 TEST(a_wait_for_what_finds_no_place_behind_what_the_waiter_holds_back_is_refused)
 {
-    struct full_room room = { .scene.pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES,
-                                                      .queue_capacity = 16),
+    struct full_room room = { .scene.pool =
+                                  make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES, .queue_capacity = 16),
                               .small = make_account(NULL, .running = 1),
                               .other = make_account(NULL, .running = 1) };
     stint_outcome outcome = take_in_time(submit_for(room.scene.pool, fill_room_and_await_delayed, &room, room.small));
