@@ -134,7 +134,7 @@ static void add(stint_group *group, struct member *member, stint_future *future)
     sti_plain_mutex_unlock(&group->lock);
     sti_continuation_add(&member->continuation);
     if (awaited)
-        sti_deadlock_look_again(); /* who waits for its end may be what this one waits for */
+        sti_deadlock_look_again(); /* this may close a circle */
 }
 
 int stint_group_add(stint_group *group, stint_future *future)

@@ -73,7 +73,7 @@ struct sti_substitutes {
     unsigned stuck;           /* under the lock of deadlock.c: sleepers that nobody will wake */
 };
 
-/* A guess, for who has passed a fence: whoever has stored that passes one after it. */
+/* A guess, to be taken behind a fence; there is one behind what is stored as well. */
 static inline bool sti_substitutes_all_sleep(const struct sti_substitutes *substitutes)
 {
     return atomic_load_explicit(&substitutes->active, memory_order_relaxed) == 0;
