@@ -97,9 +97,12 @@ struct sti_hooks {
     bool (*record_charge)(size_t size, const void *caller);
 
     /* An account that is waited for may have a slot (account.h): called by a thread that has left it, or given it more;
-     * and more tasks may wait than before. */
+     * more tasks may wait than before; and of the slots that are taken more may be those of tasks that sleep: called by
+     * a thread that has left an account which had more than its maximum, or has changed that. Under no lock of the
+     * caller's. */
     void (*account_has_slot)(stint_account *account);
     void (*account_has_waiting_slot)(void);
+    void (*account_has_fewer_slots)(void);
 
     /* Wake idle threads so that they give back (global.h): each is counted, then asked. */
     void (*wake_idle)(void);

@@ -153,10 +153,17 @@ static bool take_one(struct counter *counter)
     return true;
 }
 
-static void give_slots_back(stint_account *account, const stint_account *end)
+/* True: one of them had more than its maximum. */
+static bool give_slots_back(stint_account *account, const stint_account *end)
 {
-    for (; account != end; account = account->parent)
-        atomic_fetch_sub_explicit(&account->counters[RUNNING].value, 1, memory_order_seq_cst);
+    bool beyond = false;
+    for (; account != end; account = account->parent) {
+        struct counter *running = &account->counters[RUNNING];
+        uint64_t before = atomic_fetch_sub_explicit(&running->value, 1, memory_order_seq_cst);
+        uint64_t limit = limit_of(running);
+        beyond = beyond || (limit != 0 && before > limit);
+    }
+    return beyond;
 }
 
 void sti_account_count_start(stint_account *account, const stint_account *end)
@@ -203,8 +210,10 @@ void sti_account_leave(stint_account *account, const stint_account *end)
 {
     if (account == end)
         return;
-    give_slots_back(account, end);
+    bool beyond = give_slots_back(account, end);
     sti_account_tell(account, end);
+    if (beyond)
+        sti_hooks.account_has_fewer_slots();
 }
 
 void sti_account_tell_itself(stint_account *account)
@@ -248,7 +257,7 @@ static bool give_waiting_slots_back(stint_account *account, const stint_account 
     return any;
 }
 
-bool sti_account_begin_waiting(stint_account *account)
+static bool begin_waiting(stint_account *account)
 {
     for (stint_account *at = account; at != NULL; at = at->parent) {
         if (!take_one(&at->waiting)) {
@@ -257,6 +266,19 @@ bool sti_account_begin_waiting(stint_account *account)
         }
     }
     return true;
+}
+
+/* What is taken for a moment only, because an account above refuses, must not be missed by another task: nobody would
+ * tell that one that there is room after all. An account that lies in no other has none of that. */
+bool sti_account_begin_waiting(stint_account *account)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (account == NULL || account->parent == NULL)
+        return begin_waiting(account);
+    sti_plain_mutex_lock(&lock);
+    bool taken = begin_waiting(account);
+    sti_plain_mutex_unlock(&lock);
+    return taken;
 }
 
 bool sti_account_end_waiting(stint_account *account)
@@ -466,6 +488,7 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
     set_limits(account, &taken);
     sti_account_tell_itself(account);
     sti_hooks.account_has_waiting_slot();
+    sti_hooks.account_has_fewer_slots();
     return 0;
 }
 

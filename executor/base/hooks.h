@@ -35,8 +35,10 @@ struct sti_above {
     int (*wait)(sti_task *task);
     int (*wait_until)(sti_task *task, uint64_t deadline_ns);
 
-    /* deadlock.h: a task may be held back, or all of the pool's threads sleep. */
+    /* deadlock.h: a task may be held back, or all of the pool's threads sleep; and something that might have ended a
+     * wait is gone. */
     void (*stir)(const stint_pool *pool, sti_task *task);
+    void (*look_again)(void);
 
     /* overdue.h: around a task; and one that has waited for long was found. */
     void (*begin_task)(struct sti_overdue_entry *entry, struct sti_worker *worker, sti_task *task);

@@ -327,9 +327,14 @@ struct sti_substitutes {
     atomic_uint substituting; /* substitutes that are not retired */
     sti_counter replaced;     /* how often a substitute took a sleeper's place */
     sti_counter unreplaced;   /* how often none could be had, although a place was free */
-    uint64_t counted;         /* this and the next one under the lock of deadlock.c */
     unsigned stuck;           /* under the lock of deadlock.c: sleepers that nobody will wake */
 };
+
+/* A guess, to be taken behind a fence; there is one behind what is stored as well. */
+static inline bool sti_substitutes_all_sleep(const struct sti_substitutes *substitutes)
+{
+    return atomic_load_explicit(&substitutes->active, memory_order_relaxed) == 0;
+}
 
 /* A subtask in the hands of its thief. */
 struct sti_stolen {

@@ -206,7 +206,6 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     if (!sti_park_await(worker, offer, sti_deadline_after(STI_SHORT_SLEEP_NS))) {
         struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
         bool covered = sti_waking_cover();
-        sti_deadlock_enter(&sleeper);
         sti_deadlock_look(&sleeper);
         sti_park_await(worker, offer, STI_NEVER);
         sti_deadlock_leave(&sleeper);

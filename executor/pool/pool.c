@@ -46,14 +46,15 @@ void sti_pool_free(stint_pool *pool)
     sti_monitor_stop(&pool->monitor);
     sti_delays_await(&pool->delays);
     sti_shutdown_end_queued(pool); /* what submitters and delayed tasks left when the pool had closed */
-    sti_deadlock_forget();         /* a thread that has found one of those waiting */
-    sti_fair_queue_end(&pool->fair_queue);
+    sti_deadlock_forget();         /* whoever has found one of those waiting */
+    sti_fair_queue_await(&pool->fair_queue);
     sti_monitor_end(&pool->monitor);
     sti_farewell_await_all(pool); /* those that are noted on the way out of the entries too */
     if (worker != NULL)
         sti_substitute_awake(worker, 1);
     sti_farewells_end(&pool->farewells);
     sti_queue_slots_end(&pool->queue_slots);
+    sti_fair_queue_end(&pool->fair_queue);
     sti_substitutes_end(&pool->substitutes);
     sti_queue_end(&pool->queue);
     if (pool->processors.mask != NULL)

@@ -20,6 +20,7 @@
 #include "executor/queue/fair_queue.h"
 #include "executor/queue/queue_slots.h"
 #include "executor/task/continuation.h"
+#include "executor/worker/deadlock.h"
 #include "executor/worker/park.h"
 #include "executor/worker/substitute.h"
 #include "executor/worker/worker.h"
@@ -80,8 +81,7 @@ static stint_pool *choose(const stint_account *account, const stint_pool *own, u
     uint64_t now = sti_clock_now();
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         uint64_t since = sti_fair_queue_refused_since(&pool->fair_queue, account);
-        bool all_sleep = atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
-        if (since == 0 || all_sleep || (chosen != NULL && since >= *longest))
+        if (since == 0 || sti_substitutes_all_sleep(&pool->substitutes) || (chosen != NULL && since >= *longest))
             continue;
         if (pool == own || now - since >= LONG_WAIT_NS || sti_park_is_anybody_idle(pool)) {
             chosen = pool;
@@ -100,21 +100,31 @@ static void offer_to_all(const stint_account *account)
 }
 
 /* In the pool whose worker gave the slot back, that worker is about to look for a task. In another one it would be too
- * late: so there the slot is taken on the spot. */
+ * late: so there the slot is taken on the spot. If all its threads have fallen asleep meanwhile, it is for others
+ * again. */
 void sti_pools_offer_slot(stint_account *account)
 {
     const struct sti_worker *worker = sti_worker_current();
     stint_pool *own = worker != NULL ? worker->pool : NULL;
     struct sti_slots tried = { .account = NULL };
     uint64_t longest = 0;
+    bool asleep = false;
     sti_plain_mutex_lock(&lock);
     stint_pool *pool = choose(account, own, &longest);
-    if (pool == NULL)
+    if (pool == NULL) {
         offer_to_all(account);
-    else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
-                         : sti_fair_queue_grant(&pool->fair_queue, account, &tried))
+    } else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
+                           : sti_fair_queue_grant(&pool->fair_queue, account, &tried)) {
         sti_park_notify(pool);
+        asleep = sti_substitutes_all_sleep(&pool->substitutes);
+        if (asleep)
+            sti_queue_slots_keep(&pool->queue_slots, 1);
+    }
     sti_plain_mutex_unlock(&lock);
+    if (asleep) {
+        sti_fair_queue_pass_on(&pool->fair_queue);
+        sti_queue_slots_keep(&pool->queue_slots, -1);
+    }
     if (tried.account != NULL)
         sti_account_tell(tried.account, tried.end);
     stint_account_release(tried.account);

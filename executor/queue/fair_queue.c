@@ -283,15 +283,15 @@ bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *ta
     return taken;
 }
 
-unsigned sti_fair_queue_granted(struct sti_fair_queue *fair_queue, const stint_account *account)
+bool sti_fair_queue_is_full_of(struct sti_fair_queue *fair_queue, bool (*is_it)(const stint_account *account))
 {
     const struct sti_fair_entry *fair_entry;
-    unsigned granted = 0;
     sti_plain_mutex_lock(&fair_queue->lock);
+    bool full = sti_fair_queue_waiting(fair_queue) == fair_queue->capacity;
     LIST_FOREACH(fair_entry, &fair_queue->entries, link)
-    granted += fair_entry->granted && sti_account_contains(account, fair_entry->key.account);
+    full = full && (fair_entry->count == 0 || is_it(fair_entry->key.account));
     sti_plain_mutex_unlock(&fair_queue->lock);
-    return granted;
+    return full;
 }
 
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task)
@@ -433,6 +433,36 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
     return fair_entry != NULL && full != account;
 }
 
+/* The first that has a slot, or was told of one: not any more. False: there is none. */
+static bool take_slot_from_one(const struct sti_fair_queue *fair_queue, struct afterwards *afterwards)
+{
+    struct sti_fair_entry *fair_entry;
+    LIST_FOREACH(fair_entry, &fair_queue->entries, link)
+    {
+        if (!fair_entry->granted && fair_entry->told == NULL)
+            continue;
+        tell_others(fair_entry, afterwards);
+        if (fair_entry->granted)
+            leave_again(fair_entry, afterwards);
+        fair_entry->granted = false;
+        return true;
+    }
+    return false;
+}
+
+void sti_fair_queue_pass_on(struct sti_fair_queue *fair_queue)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    bool any = sti_fair_queue_are_ready(fair_queue);
+    while (any) {
+        struct afterwards afterwards = { .account = NULL };
+        sti_plain_mutex_lock(&fair_queue->lock);
+        any = take_slot_from_one(fair_queue, &afterwards);
+        sti_plain_mutex_unlock(&fair_queue->lock);
+        do_afterwards(&afterwards);
+    }
+}
+
 /* --- Life --------------------------------------------------------------------------------------------------------- */
 
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity)
@@ -453,7 +483,7 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
     return true;
 }
 
-void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
+void sti_fair_queue_await(struct sti_fair_queue *fair_queue)
 {
     sti_plain_mutex_lock(&fair_queue->lock);
     while (sti_fair_queue_waiting(fair_queue) > 0) {
@@ -462,6 +492,10 @@ void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
         sti_plain_mutex_lock(&fair_queue->lock);
     }
     sti_plain_mutex_unlock(&fair_queue->lock);
+}
+
+void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
+{
     pthread_mutex_destroy(&fair_queue->lock);
     sti_fair_entry_table_end(fair_queue);
     sti_process_free(fair_queue->plain);

@@ -29,7 +29,9 @@
  * park.h's fences.
  *
  * A slot that is free again is for one: of all pools' entries that are held back for the account, one that has waited
- * longest gets ready (pools.c), and the others stay. If that one cannot use it, it is offered again.
+ * longest gets ready (pools.c), and the others stay. If that one cannot use it, it is offered again. So it is when all
+ * threads of its pool have fallen asleep: a handshake by fences (alloc/base/thread.h) between the last of them, which
+ * stores that nobody holds a place, and looks whether an entry is ready; and who made it ready, and looks at places.
  *
  * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by
  * sti_fair_queue_remove. Until then the pool cannot be freed, so a thread that has claimed one may touch the pool.
@@ -40,7 +42,9 @@
 /* All zeros before. False: out of memory. */
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
 
-/* Nothing can be put in any more. Waits for those who have claimed a task and are about to take it out. */
+/* Nothing can be put in any more: wait for those who have claimed a task and are about to take it out. And nobody looks
+ * any more (queue_slots.h). */
+void sti_fair_queue_await(struct sti_fair_queue *fair_queue);
 void sti_fair_queue_end(struct sti_fair_queue *fair_queue);
 
 /* Put a task in, and offer it. 0; EAGAIN: no slot; EDQUOT: the account has its maximum of waiting tasks; ESHUTDOWN:
@@ -68,9 +72,6 @@ void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill bi
  * Where the account has its maximum that is done only when the thread is in that account already, or beyond is true:
  * the task that runs there makes way for this one. False: it does not wait here any more, or has to wait for a slot. */
 bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond);
-
-/* How many slots of the account have been given to those who wait here, and have not begun. */
-unsigned sti_fair_queue_granted(struct sti_fair_queue *fair_queue, const stint_account *account);
 
 /* The account of a task, if that waits here, retained; or NULL. */
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task);
@@ -101,6 +102,10 @@ struct sti_slots {
  * thread. */
 bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account *account, struct sti_slots *tried);
 
+/* All of the pool's threads sleep: what slots were meant for those who wait here are for others. They stay ready, and
+ * try again when a thread is there. Any thread. */
+void sti_fair_queue_pass_on(struct sti_fair_queue *fair_queue);
+
 /* Call look with each task that is in, under the lock. */
 void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *task, void *arg), void *arg);
 
@@ -120,6 +125,16 @@ static inline bool sti_fair_queue_is_plain_next(struct sti_fair_queue *fair_queu
     return sti_fair_queue_ready(fair_queue, STINT_PRIORITY_NORMAL) == 0 ||
            !sti_time_is_before(atomic_load_explicit(&ring->first, memory_order_relaxed), plain);
 }
+
+/* All that is in is held back, and there is room for no more. A guess. */
+static inline bool sti_fair_queue_is_jammed(struct sti_fair_queue *fair_queue)
+{
+    size_t held = atomic_load_explicit(&fair_queue->held, memory_order_relaxed);
+    return held == fair_queue->capacity && held == atomic_load_explicit(&fair_queue->waiting, memory_order_relaxed);
+}
+
+/* There is room for no more, and it is so of the accounts of all that is in. */
+bool sti_fair_queue_is_full_of(struct sti_fair_queue *fair_queue, bool (*is_it)(const stint_account *account));
 
 static inline bool sti_fair_queue_are_ready(struct sti_fair_queue *fair_queue)
 {

@@ -11,6 +11,7 @@
 #include "alloc/base/process.h"
 #include "executor/base/hooks.h"
 #include "executor/base/state.h"
+#include "fair_queue.h"
 
 /* So many lines are told in vain that there is no slot for them, for each slot that is filled: it costs the same
  * however many wait. */
@@ -194,11 +195,21 @@ static void unlock(struct sti_queue_slots *queue_slots)
     }
 }
 
+/* Those who wait for one that is due have seen that there was a slot for it, maybe. */
+static void tell_refused(stint_pool *pool)
+{
+    if (atomic_load_explicit(&pool->queue_slots.line, memory_order_relaxed) != 0)
+        sti_above.look_again();
+}
+
+/* While something in the room is not held back, that goes out and makes a slot. */
 void sti_queue_slots_fill(stint_pool *pool)
 {
     sti_plain_mutex_lock(&pool->queue_slots.lock);
     fill(pool);
     unlock(&pool->queue_slots);
+    if (sti_fair_queue_is_jammed(&pool->fair_queue))
+        tell_refused(pool);
 }
 
 void sti_queue_slots_fill_capped(stint_pool *pool)
@@ -210,6 +221,7 @@ void sti_queue_slots_fill_capped(stint_pool *pool)
         move(queue_slots, line, false);
     fill(pool);
     unlock(queue_slots);
+    tell_refused(pool);
 }
 
 static void refuse_all(struct sti_queue_slots *queue_slots, const struct sti_slot_line *line)
@@ -261,10 +273,11 @@ void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter)
     sti_plain_mutex_unlock(&pool->queue_slots.lock);
 }
 
-stint_account *sti_queue_slots_account_of(stint_pool *pool, const struct sti_slot_waiter *waiter)
+bool sti_queue_slots_stands(stint_pool *pool, const struct sti_slot_waiter *waiter, stint_account **account)
 {
     sti_plain_mutex_lock(&pool->queue_slots.lock);
-    stint_account *account = waiter->line != NULL ? stint_account_retain(waiter->line->account) : NULL;
+    bool stands = waiter->line != NULL;
+    *account = stands ? stint_account_retain(waiter->line->account) : NULL;
     sti_plain_mutex_unlock(&pool->queue_slots.lock);
-    return account;
+    return stands;
 }

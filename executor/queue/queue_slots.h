@@ -57,8 +57,8 @@ void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
 int sti_queue_slots_stand(stint_pool *pool, struct sti_slot_waiter *waiter);
 void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter);
 
-/* The account of its task while it stands in line, retained; NULL: it has none, or does not. */
-stint_account *sti_queue_slots_account_of(stint_pool *pool, const struct sti_slot_waiter *waiter);
+/* Whether it stands in line; the account of its task then, retained; or NULL. */
+bool sti_queue_slots_stands(stint_pool *pool, const struct sti_slot_waiter *waiter, stint_account **account);
 
 /* Give slots to those who wait, for as many as there are. */
 void sti_queue_slots_fill(stint_pool *pool);

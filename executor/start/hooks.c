@@ -77,6 +77,7 @@ const struct sti_hooks sti_hooks = {
     .record_charge = record_charge,
     .account_has_slot = sti_pools_offer_slot,
     .account_has_waiting_slot = sti_pools_fill,
+    .account_has_fewer_slots = sti_deadlock_look_again,
     .wake_idle = sti_pools_wake_idle,
 };
 
@@ -93,6 +94,7 @@ const struct sti_above sti_above = {
     .wait = sti_wait,
     .wait_until = sti_wait_until,
     .stir = sti_deadlock_stir,
+    .look_again = sti_deadlock_look_again,
     .begin_task = sti_overdue_begin_task,
     .end_task = sti_overdue_end_task,
     .note_neglect = sti_neglect_note,

@@ -130,8 +130,11 @@ static void add(stint_group *group, struct member *member, stint_future *future)
     member->continuation.run = member_resolved;
     sti_plain_mutex_lock(&group->lock);
     TAILQ_INSERT_TAIL(&group->members, member, link);
+    bool awaited = group->idle != NULL;
     sti_plain_mutex_unlock(&group->lock);
     sti_continuation_add(&member->continuation);
+    if (awaited)
+        sti_above.look_again(); /* this may close a circle */
 }
 
 int stint_group_add(stint_group *group, stint_future *future)

@@ -22,17 +22,18 @@
  * workers have ended and its tasks have all been taken out of its queues (sti_deadlock_forget); and he has begun it, so
  * what his thread began with is there (release and acquire).
  *
- * Under the lock nothing is run, and nobody waits for more than that others are woken. */
+ * Under the lock nothing is run, and nobody waits for more than that others are woken.
+ *
+ * Order of locks: that of the list of pools (pools.c), this one, then those of queues, lines, groups, serial queues and
+ * futures, of which a look holds one at a time. So nobody calls these functions with one of the latter. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(sti_sleepers, sti_sleeper) sleepers = TAILQ_HEAD_INITIALIZER(sleepers); /* who came last is first */
 static atomic_uint listed; /* of these; seq_cst by the fences that deadlock.h tells of */
 
-static uint64_t counts; /* of slots, so far */
-
 static bool all_sleep(const stint_pool *pool)
 {
-    return atomic_load_explicit(&pool->substitutes.active, memory_order_relaxed) == 0;
+    return sti_substitutes_all_sleep(&pool->substitutes);
 }
 
 /* --- Who may run what: the table of deadlock.h, task by task ------------------------------------------------------ */
@@ -81,37 +82,33 @@ static bool may_have_slot(const struct sti_sleeper *sleeper, const stint_account
     return false;
 }
 
-/* Slots that have been given to tasks which wait in a pool that is stuck; of each pool once. */
-static unsigned slots_granted(stint_pool *pool, const stint_account *account)
-{
-    if (pool->substitutes.counted == counts || !pool_is_stuck(pool))
-        return 0;
-    pool->substitutes.counted = counts;
-    return sti_fair_queue_granted(&pool->fair_queue, account);
-}
-
-/* All its slots are with those who are stuck. */
+/* All its slots are with those who are stuck. None is with a task that has not begun and whose pool is asleep: such
+ * slots are passed on (fair_queue.h). */
 static bool slots_are_stuck(const stint_account *account)
 {
     const struct sti_sleeper *sleeper;
     unsigned slots = 0;
     if (sti_account_has_slot(account))
         return false;
-    counts++;
     TAILQ_FOREACH(sleeper, &sleepers, link)
-    slots += sleeper->stuck ? slots_of(sleeper, account) + slots_granted(sleeper->worker->pool, account) : 0;
+    slots += sleeper->stuck ? slots_of(sleeper, account) : 0;
     return slots >= sti_account_running(account);
 }
 
-/* The same of one of those that the task runs in. */
-static bool account_is_stuck(sti_task *task)
+/* The same of it or one above it. */
+static bool account_is_stuck(const stint_account *account)
+{
+    while (account != NULL && !slots_are_stuck(account))
+        account = sti_account_parent(account);
+    return account != NULL;
+}
+
+static bool is_held_back(sti_task *task)
 {
     stint_account *account = sti_admission_account_of(task);
-    const stint_account *at = account;
-    while (at != NULL && !slots_are_stuck(at))
-        at = sti_account_parent(at);
+    bool is_it = account_is_stuck(account);
     stint_account_release(account);
-    return at != NULL;
+    return is_it;
 }
 
 /* Whether some of those are held back that wait in the account: in a pool that is stuck, or as slots are. Which ones
@@ -136,16 +133,26 @@ static bool holds_some_back(const stint_account *account)
     return false;
 }
 
-/* Of one that is due: it finds no place among those that wait. */
-static bool line_is_stuck(sti_task *task)
+/* It or one above it has its maximum of waiting tasks. */
+static bool line_is_stuck(const stint_account *account)
+{
+    while (account != NULL && !(sti_account_is_waiting_full(account) && holds_some_back(account)))
+        account = sti_account_parent(account);
+    return account != NULL;
+}
+
+/* Of one that is due: it finds no place among those that wait, or would be held back there. One that is just being put
+ * among them is told of when that has failed, or not (delays.c). */
+static bool due_is_stuck(sti_task *task)
 {
     struct sti_delayed *delayed = (struct sti_delayed *)task;
-    stint_account *account = sti_queue_slots_account_of(delayed->home, &delayed->waiter);
-    const stint_account *at = account;
-    while (at != NULL && !(sti_account_is_waiting_full(at) && holds_some_back(at)))
-        at = sti_account_parent(at);
+    stint_account *account;
+    if (!sti_queue_slots_stands(delayed->home, &delayed->waiter, &account))
+        return false;
+    bool is_it = pool_is_stuck(delayed->home) || account_is_stuck(account) || line_is_stuck(account) ||
+                 (task->fair_queue != NULL && sti_fair_queue_is_full_of(task->fair_queue, account_is_stuck));
     stint_account_release(account);
-    return at != NULL;
+    return is_it;
 }
 
 /* Of one task: whether nobody will end it, as long as those who are stuck stay so. */
@@ -153,9 +160,9 @@ static bool nobody_ends(struct sti_look *look, sti_task *task)
 {
     const struct question *question = (struct question *)look;
     if (sti_task_is_due(task))
-        return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || line_is_stuck(task));
+        return question->sight == FOR_PLACES && due_is_stuck(task);
     if (sti_task_is_queued(task))
-        return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || account_is_stuck(task));
+        return question->sight == FOR_PLACES && (pool_is_stuck(task->pool) || is_held_back(task));
     const struct sti_worker *runner = atomic_load_explicit(&task->runner, memory_order_acquire);
     return !sti_task_is_resolved(task) && is_stuck(runner);
 }
@@ -228,7 +235,7 @@ static void let_go(sti_task *task)
 static bool runs_itself(struct sti_sleeper *sleeper)
 {
     sti_task *held = find_unbegun(sleeper, true);
-    sleeper->beyond = held != NULL && account_is_stuck(held);
+    sleeper->beyond = held != NULL && is_held_back(held);
     sti_task *any = sleeper->beyond || !all_sleep(sleeper->worker->pool) ? NULL : find_unbegun(sleeper, false);
     sleeper->runs = sleeper->beyond || any != NULL;
     let_go(held);
@@ -340,7 +347,17 @@ static struct sti_sleeper *one_to_be_told(struct sti_sleeper *self, enum sight s
     return NULL;
 }
 
-/* One is enough. Of those who wait for a place it is best one that waits for what has not begun. */
+static struct sti_sleeper *any_to_be_told(struct sti_sleeper *self)
+{
+    struct sti_sleeper *told = self->task != NULL ? self : TAILQ_FIRST(&sleepers);
+    while (told != NULL && (!told->doomed || told->task == NULL))
+        told = TAILQ_NEXT(told, link);
+    return told;
+}
+
+/* One is enough. Of those who wait for a place it is best one that waits for what has not begun. Where no one's being
+ * told would end its own wait, since two things are missing at once, it is any of them: it is stuck as the others are,
+ * and the next one is told when its wait has ended. */
 static bool is_self_told(struct sti_sleeper *self, enum sight sight)
 {
     struct sti_sleeper *told;
@@ -349,6 +366,8 @@ static bool is_self_told(struct sti_sleeper *self, enum sight sight)
     told = sight == FOR_PLACES ? one_to_be_told(self, sight, true) : NULL;
     if (told == NULL)
         told = one_to_be_told(self, sight, false);
+    if (told == NULL)
+        told = any_to_be_told(self);
     if (told != NULL && told != self)
         nudge(told);
     return told == self;
@@ -418,6 +437,15 @@ static enum sti_verdict run(struct sti_sleeper *sleeper, bool beyond)
     return sleeper->found != NULL ? STI_RUN : STI_SLEEP_ON;
 }
 
+/* What it has just found: if that is gone, it looks again, as others may have counted on it. */
+static enum sti_verdict run_or_look_again(struct sti_sleeper *sleeper, bool beyond)
+{
+    enum sti_verdict verdict = run(sleeper, beyond);
+    if (verdict == STI_SLEEP_ON)
+        atomic_store_explicit(&sleeper->nudged, true, memory_order_relaxed);
+    return verdict;
+}
+
 static enum sti_verdict look(struct sti_sleeper *self)
 {
     bool may_be = may_be_stuck(self, FOR_PLACES);
@@ -427,11 +455,11 @@ static enum sti_verdict look(struct sti_sleeper *self)
             return is_self_told(self, FOR_CIRCLES) ? STI_NEVER_ENDS : STI_SLEEP_ON;
     }
     if (makes_way(self))
-        return run(self, true);
+        return run_or_look_again(self, true);
     if (may_be) {
         find_stuck(NULL, false, FOR_PLACES);
         if (self->runs)
-            return run(self, self->beyond);
+            return run_or_look_again(self, self->beyond);
         nudge_who_run(self);
         if (self->stuck)
             return is_self_told(self, FOR_PLACES) ? STI_GIVE_UP : STI_SLEEP_ON;
@@ -451,25 +479,42 @@ static void take_off_list(struct sti_sleeper *sleeper)
     atomic_fetch_sub_explicit(&listed, 1, memory_order_relaxed);
 }
 
-void sti_deadlock_enter(struct sti_sleeper *sleeper)
+/* It looks again, and so do those who may run what they wait for. */
+static void nudge_one_stuck(void)
 {
-    sti_plain_mutex_lock(&lock);
+    struct sti_sleeper *sleeper;
+    find_stuck(NULL, false, FOR_PLACES);
+    nudge_who_run(NULL);
+    sleeper = TAILQ_FIRST(&sleepers);
+    while (sleeper != NULL && !(sleeper->stuck && can_be_nudged(sleeper)))
+        sleeper = TAILQ_NEXT(sleeper, link);
+    if (sleeper != NULL)
+        nudge(sleeper);
+}
+
+static void put_on_list(struct sti_sleeper *sleeper)
+{
+    if (sleeper->is_listed)
+        return;
     TAILQ_INSERT_HEAD(&sleepers, sleeper, link);
     sleeper->is_listed = true;
     sleeper->worker->slept = sleeper;
     atomic_fetch_add_explicit(&listed, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    sti_plain_mutex_unlock(&lock);
 }
 
-/* One that is told goes off the list: one of a circle, or of those who are stuck, is enough. */
+/* One that is told goes off the list: one of a circle, or of those who are stuck, is enough as a rule. Who is stuck
+ * although that one goes on has to be told as well, and nobody else would look: so the one nudges the next. */
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
     sti_plain_mutex_lock(&lock);
+    put_on_list(sleeper);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
     enum sti_verdict verdict = look(sleeper);
-    if (verdict != STI_SLEEP_ON)
+    if (verdict != STI_SLEEP_ON) {
         take_off_list(sleeper);
+        nudge_one_stuck();
+    }
     sti_plain_mutex_unlock(&lock);
     return verdict;
 }
@@ -499,6 +544,16 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
             nudge(sleeper);
     }
     stint_account_release(account);
+    sti_plain_mutex_unlock(&lock);
+}
+
+void sti_deadlock_look_again(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&listed, memory_order_relaxed) == 0)
+        return;
+    sti_plain_mutex_lock(&lock);
+    nudge_one_stuck();
     sti_plain_mutex_unlock(&lock);
 }
 

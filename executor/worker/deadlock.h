@@ -22,7 +22,8 @@
  *   waits in a pool's queue                     a thread of that pool, unless all are stuck
  *   is held back by its account's maximum       as before, unless those who have the slots are stuck
  *   is due, and has no place in the queue       as before, unless its account has its maximum of waiting tasks, and
- *                                               some of those are held back like that
+ *                                               some of those are held back like that; or all are that take the
+ *                                               places of the queue
  *   waits for a time; is walled                 the clock; another process
  *   is any of some, or all; follows another;    any of them, or all; that one; the one whose turn it is; each of the
  *   is one of a serial queue, a group's         group's tasks
@@ -37,8 +38,10 @@
  *   all the pool's threads sleep, and nobody has begun what it waits for    it runs that, on what stack is left
  *   it is stuck                                                             it gets EAGAIN
  *
- * Only a sleeper whose own wait would end by that is told, and not one that waits for a circle from outside. One is
- * enough; for EAGAIN a sleeper that waits for what nobody has begun is chosen first.
+ * Only a sleeper whose own wait would end by that is told, and not one that waits for a circle from outside; for EAGAIN
+ * a sleeper that waits for what nobody has begun is chosen first. Where there is no such sleeper, as two things are
+ * missing at once, any that is stuck is told. Who is told, or runs something, nudges one of those that are stuck all
+ * the same.
  *
  * So the waiter runs nothing but what it waits for: nobody else's wait can depend on its going on before that has
  * ended. A join cannot fail, and a task that waits with a time-out runs nothing: so who finds something that is
@@ -46,8 +49,9 @@
  *
  * Whoever comes last sees all others who are stuck: they do not change what they run nor what they wait for before they
  * have left the list. What else can leave somebody stuck nudges those whom it concerns: the last thread of a pool has
- * fallen asleep, or a delayed task is put into a queue, or finds no place. And who is on the list looks again from time
- * to time (run.c).
+ * fallen asleep; a delayed task is put into a queue, or finds no place (sti_deadlock_stir); or something else is gone
+ * (sti_deadlock_look_again). Slots of accounts do not stay with a pool that has fallen asleep (fair_queue.h).
+ * tests/models/verdict.pml has the table and the slots.
  *
  * A look goes into so many compound futures as are ever looked into (compound.h). What it does not find because of that
  * bound ends by a deadline, a cancellation or a shutdown.
@@ -92,9 +96,8 @@ enum sti_verdict {
     STI_RUN,        /* sleeper->found */
 };
 
-/* The sleeper's own thread: it has slept for long, and will; it looks whether its sleep can end, and again whenever it
- * has been nudged; and it sleeps no more. */
-void sti_deadlock_enter(struct sti_sleeper *sleeper);
+/* The sleeper's own thread: it has slept for long, and puts itself on the list; it looks whether its sleep can end, and
+ * again whenever it has been nudged; and it sleeps no more. */
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper);
 void sti_deadlock_leave(struct sti_sleeper *sleeper);
 
@@ -102,6 +105,12 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper);
  * into a queue and may be held back there, so do those who may have a slot of its account, and those who wait for what
  * has not begun. Any thread. */
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task);
+
+/* Something that might have ended a wait is gone, or a wait has got longer, and nobody has fallen asleep by that: a
+ * task that is due has been refused a place again; a task has ended that ran over its account's maximum, or that has
+ * become lower; a group that somebody waits for has a task more. The caller looks for all on the list, and one of those
+ * that are stuck looks again. Any thread that holds no lock of a queue or a group. */
+void sti_deadlock_look_again(void);
 
 /* No worker of some pool runs any more, and none of its tasks waits: wait for those who may still be looking at them.
  * Any thread. */

@@ -262,10 +262,6 @@ static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_wakin
     return sti_event_await(&sleeper->task->woken, may_go_on, sleeper, waking, deadline_ns);
 }
 
-/* It looks again so often, too: not all that takes away what would have ended its wait is told it, such as the end of a
- * task that ran over its account's maximum. */
-#define LOOK_AGAIN_NS UINT64_C(500000000)
-
 /* The same as a worker, while it is on the list of those who have slept for long. Also EDEADLK, EAGAIN; 0 with
  * sleeper->found: it is to run that. */
 static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
@@ -273,11 +269,9 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
     int error = 0;
     bool again = true;
     enum sti_verdict verdict = STI_SLEEP_ON;
-    sti_deadlock_enter(sleeper);
     while (again && (verdict = sti_deadlock_look(sleeper)) == STI_SLEEP_ON) {
-        uint64_t next = sti_deadline_after(LOOK_AGAIN_NS);
-        error = sleep_until(sleeper, waking, next < deadline_ns ? next : deadline_ns);
-        again = error == ETIMEDOUT ? next < deadline_ns : error == 0 && sti_sleeper_is_nudged(sleeper);
+        error = sleep_until(sleeper, waking, deadline_ns);
+        again = error == 0 && sti_sleeper_is_nudged(sleeper);
     }
     sti_deadlock_leave(sleeper);
     return verdict == STI_NEVER_ENDS ? EDEADLK : verdict == STI_GIVE_UP ? EAGAIN : error;

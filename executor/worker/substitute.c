@@ -18,6 +18,7 @@
 #include "deadlock.h"
 #include "executor/base/hooks.h"
 #include "executor/base/state.h"
+#include "executor/queue/fair_queue.h"
 #include "park.h"
 
 /* --- Which threads hold a place, and which stand in for others. --- */
@@ -195,8 +196,10 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
     unlock(pool);
     if (substitute != NULL)
         sti_park_place(substitute);
-    if (all_sleep)
+    if (all_sleep) {
+        sti_fair_queue_pass_on(&pool->fair_queue);
         sti_deadlock_stir(pool, NULL);
+    }
     return all_sleep;
 }
 

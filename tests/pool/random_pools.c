@@ -2,12 +2,13 @@
  *
  * A random program over three pools: forks, waits of all kinds, blocking regions, accounts in accounts with limits on
  * running and waiting tasks, priorities, cancellations, time-outs, limits, tasks delayed until a time, a future or a
- * turn, a group, and waits for futures picked at random, which close circles. Tasks lock, too, and each has a
- * deadline. Whatever a program does, each wait ends or is told, so every task resolves; no task
- * waits for long while a worker is idle; and nothing is left.
+ * turn, a group, and waits for futures picked at random, which close circles. In half of the programs tasks lock, too,
+ * and each has a deadline, which ends what no rule promises to end; in the other half there is neither. Whatever a
+ * program does, each wait ends or is told, so every task resolves; no task waits for long while a worker is idle; and
+ * nothing is left.
  *
- * random_pools [STEPS [SEED [OPEN]]]. OPEN, anything: without locks and deadlines, where some waits still hang. The
- * seed is printed; the order of events is the machine's. */
+ * random_pools [STEPS [SEED [OPEN]]]. OPEN, anything: only programs without locks and deadlines. The seed is printed;
+ * the order of events is the machine's. */
 #include "random_parts.h"
 #include "random_program.h"
 #include "repeats.h"
@@ -16,6 +17,7 @@
 #define STEPS_OF_ONE 50000 /* at most */
 
 static unsigned long steps;
+static bool only_open;
 static uint64_t first_seed;
 
 /* --- What a task does --------------------------------------------------------------------------------------------- */
@@ -385,13 +387,13 @@ static void *drive(void *arg)
     return hangs ? arg : NULL;
 }
 
-static bool run_program(uint64_t *random, unsigned long most, struct machine *machine)
+static bool run_program(uint64_t *random, bool locks, unsigned long most, struct machine *machine)
 {
     pthread_t drivers[DRIVERS];
     uint64_t seeds[DRIVERS];
     pthread_t reference;
     bool hangs = false;
-    make_program(random);
+    make_program(random, locks);
     machine->neglected = 0;
     for (int i = 0; i < DRIVERS; i++) {
         seeds[i] = random_next(random);
@@ -412,16 +414,16 @@ static bool run_program(uint64_t *random, unsigned long most, struct machine *ma
     return !hangs;
 }
 
-TEST(whatever_a_program_does_its_waits_end_or_are_told_and_no_worker_is_idle_beside_them)
+static void run_programs(unsigned long most_of_all, bool locks)
 {
     uint64_t random = first_seed;
     struct machine machine = { .windows = 0 };
     unsigned long done = 0, tasks = 0, told[2] = { 0 };
     print_message("seed %llu\n", (unsigned long long)random);
-    while (done < steps) {
+    while (done < most_of_all) {
         uint64_t seed = random;
         unsigned long most = 1000 + random_below(&random, STEPS_OF_ONE - 1000);
-        bool ended = run_program(&random, most < steps - done ? most : steps - done, &machine);
+        bool ended = run_program(&random, locks, most < most_of_all - done ? most : most_of_all - done, &machine);
         if (!ended || machine.wrong > 0)
             print_error("in the program of %llu\n", (unsigned long long)seed);
         if (!ended)
@@ -440,10 +442,21 @@ TEST(whatever_a_program_does_its_waits_end_or_are_told_and_no_worker_is_idle_bes
     assert_true(tasks > 0);
 }
 
+TEST(whatever_a_program_with_deadlines_does_its_tasks_end_and_no_worker_is_idle_beside_them)
+{
+    if (!only_open)
+        run_programs(steps / 2, true);
+}
+
+TEST(whatever_a_program_does_its_waits_end_or_are_told_and_no_worker_is_idle_beside_them)
+{
+    run_programs(only_open ? steps : steps / 2, false);
+}
+
 int main(int argc, char **argv)
 {
     steps = argc > 1 ? strtoul(argv[1], NULL, 10) : repeats(STEPS_IN_ALL);
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : now_ns();
-    without_deadlines = argc > 3;
+    only_open = argc > 3;
     return run_all_tests(NULL, NULL);
 }

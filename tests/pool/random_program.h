@@ -16,8 +16,6 @@
 #define DEADLINE (300 * MS) /* of every task, where tasks lock */
 #define DEEPEST 4
 
-static bool without_deadlines;
-
 static struct program {
     bool locks; /* tasks lock, which a deadline must end; or there is neither */
     stint_pool *pools[POOLS];
@@ -104,11 +102,11 @@ static stint_future *show(uint64_t *random, stint_future *future)
     return before;
 }
 
-static void make_program(uint64_t *random)
+static void make_program(uint64_t *random, bool locks)
 {
     static const unsigned substitutes[] = { 0, 0, 2, STINT_NO_SUBSTITUTES };
     memset(&program, 0, sizeof program);
-    program.locks = !without_deadlines;
+    program.locks = locks;
     pthread_mutex_init(&program.lock, NULL);
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {

@@ -103,6 +103,88 @@ TEST(the_maximum_of_an_account_above_holds_back_too_in_every_pool)
     stint_account_release(parent);
 }
 
+static int await_future(void *future, void **value)
+{
+    (void)value;
+    return stint_future_wait(future, NULL);
+}
+
+/* The first one in the account has waited for longest, so the slot is for it; but all who could run it fall asleep
+ * behind others. */
+TEST(a_slot_goes_on_to_another_pool_where_all_threads_of_the_one_that_has_it_fall_asleep)
+{
+    stint_pool *bare = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
+    stint_pool *other = make_pool(.workers = 1);
+    stint_account *small = make_account(NULL, .running = 1);
+    stint_options urgent = STINT_OPTIONS_INIT;
+    struct gate gate = { 0 };
+    struct crowd crowd = { 0 };
+    urgent.priority = STINT_PRIORITY_HIGH;
+    stint_future *holder = submit_for(bare, gate_hold, &gate, small);
+    gate_await(&gate, 1);
+    stint_future *first = submit_for(bare, be_inside, &crowd, small);
+    await_held_back(bare, 1);
+    stint_future *second = submit_for(other, be_inside, &crowd, small);
+    await_held_back(other, 1);
+    stint_future *sleeper = submit(bare, await_future, second, NULL);
+    while (read_pool(bare).asleep == 0)
+        sched_yield();
+    stint_future *last = submit(bare, await_future, second, &urgent);
+    gate_open(&gate);
+    assert_ok(take_in_time(sleeper));
+    assert_ok(take_in_time(last));
+    assert_ok(take_in_time(first));
+    take(second);
+    take(holder);
+    assert_int_equal(atomic_load(&crowd.most), 1);
+    assert_int_equal(stint_pool_destroy(bare), 0);
+    assert_int_equal(stint_pool_destroy(other), 0);
+    stint_account_release(small);
+}
+
+static int await_published(void *future, void **value)
+{
+    (void)value;
+    return stint_future_wait(await_pointer(future), NULL);
+}
+
+/* The first waits for the second, which waits for what the first one's slot holds back: but there is another slot,
+ * until its task has ended and there is none any more. */
+TEST(a_wait_is_refused_when_the_last_slot_that_would_have_ended_it_has_gone)
+{
+    stint_pool *pool = make_pool(.workers = 4);
+    stint_pool *other = make_pool(.workers = 1);
+    stint_account *small = make_account(NULL, .running = 2);
+    const stint_account_limits fewer = { .size = sizeof fewer, .running = 1 };
+    struct gate gate = { 0 };
+    struct crowd crowd = { 0 };
+    stint_future *_Atomic published = NULL;
+    stint_future *holder = submit_for(pool, gate_hold, &gate, small);
+    gate_await(&gate, 1);
+    stint_future *first = submit_for(pool, await_published, &published, small);
+    while (usage_of(small).running < 2)
+        sched_yield();
+    stint_future *held = submit_for(other, be_inside, &crowd, small);
+    await_held_back(other, 1);
+    stint_future *second = submit(pool, await_future, held, NULL);
+    while (read_pool(pool).asleep < 1)
+        sched_yield(); /* or the first would run it */
+    atomic_store(&published, second);
+    while (read_pool(pool).asleep < 2)
+        sched_yield();
+    assert_int_equal(stint_account_set_limits(small, &fewer), 0);
+    nap_ms(50);
+    assert_false(stint_future_is_ready(first) || stint_future_is_ready(second));
+    gate_open(&gate);
+    stint_outcome outcomes[] = { take_in_time(first), take_in_time(second) };
+    assert_true((outcomes[0].error == EAGAIN) != (outcomes[1].error == EAGAIN));
+    assert_ok(take_in_time(held));
+    take(holder);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    assert_int_equal(stint_pool_destroy(other), 0);
+    stint_account_release(small);
+}
+
 struct outsider {
     stint_account *account;
     struct gate gate;

@@ -52,6 +52,45 @@ TEST(queued_tasks_resolve_at_their_deadlines_while_every_worker_is_busy)
     stint_account_release(account);
 }
 
+/* --- What they leave ---------------------------------------------------------------------------------------------- */
+
+enum { AT_ONCE = 1000, EXPIRED = 100000 };
+
+static void expire_some(stint_pool *pool, stint_account *account)
+{
+    static stint_future *futures[AT_ONCE];
+    struct gate gate = { 0 };
+    atomic_uint ran = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_future *holder = submit(pool, gate_hold, &gate, NULL);
+    gate_await(&gate, 1);
+    options.budget.wall_ns = MS;
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        options.account = i % 2 == 0 ? account : NULL;
+        futures[i] = submit(pool, count_run, &ran, &options);
+    }
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        assert_expired(futures[i]);
+    assert_int_equal(atomic_load(&ran), 0);
+    gate_open(&gate);
+    assert_ok(take_in_time(holder));
+}
+
+/* Ten bytes each would be a MiB. */
+TEST(tasks_that_have_expired_leave_no_memory_behind)
+{
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 2 * AT_ONCE);
+    stint_account *account = make_account(NULL, .running = 1);
+    for (unsigned expired = 0; expired < 10 * AT_ONCE; expired += AT_ONCE)
+        expire_some(pool, account);
+    size_t before = resident();
+    for (unsigned expired = 0; expired < EXPIRED; expired += AT_ONCE)
+        expire_some(pool, account);
+    assert_in_range(resident(), 0, before + MIB / 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
 /* --- Limits from the start of the function ------------------------------------------------------------------------ */
 
 /* Behind a task that holds the only worker for longer than run_ns. */

@@ -115,6 +115,59 @@ TEST(one_of_several_that_wait_for_any_of_the_others_is_told)
     }
 }
 
+struct club {
+    stint_group *group;
+    stint_future *_Atomic first;
+    atomic_uint waits;
+};
+
+static int await_idleness(void *arg, void **value)
+{
+    struct club *club = arg;
+    stint_future *idle;
+    (void)value;
+    int error = stint_group_when_idle(club->group, &idle);
+    atomic_fetch_add(&club->waits, 1);
+    if (error == 0)
+        error = stint_future_wait(idle, NULL);
+    stint_future_release(idle);
+    return error;
+}
+
+static int await_who_awaits_idleness(void *arg, void **value)
+{
+    struct club *club = arg;
+    (void)value;
+    atomic_fetch_add(&club->waits, 1);
+    return stint_future_wait(await_pointer(&club->first), NULL);
+}
+
+/* Both have slept for long by then, and neither falls asleep again. */
+TEST(a_circle_that_a_new_member_of_a_group_closes_is_found)
+{
+    stint_pool *pool = make_pool(.workers = 4);
+    struct gate gate = { 0 };
+    struct club club = { .first = NULL };
+    assert_int_equal(stint_group_create(&club.group), 0);
+    stint_future *member = submit(pool, gate_hold, &gate, NULL);
+    assert_int_equal(stint_group_add(club.group, member), 0);
+    atomic_store(&club.first, submit(pool, await_idleness, &club, NULL));
+    stint_future *second = submit(pool, await_who_awaits_idleness, &club, NULL);
+    while (atomic_load(&club.waits) < 2)
+        gate_nap();
+    nap_ms(50);
+    assert_int_equal(stint_group_add(club.group, second), 0);
+    while (!stint_future_is_ready(club.first) && !stint_future_is_ready(second))
+        gate_nap();
+    gate_open(&gate); /* if the second one was told, the first one still waits for this */
+    take(member);
+    stint_outcome outcomes[] = { take_in_time(club.first), take_in_time(second) };
+    assert_true((outcomes[0].error == EDEADLK) != (outcomes[1].error == EDEADLK));
+    assert_int_equal(stint_group_wait_for(club.group, STINT_FOREVER, NULL), 0);
+    stint_group_release(club.group);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(a_circle_with_a_time_out_is_none)
 {
     stint_pool *pool = make_pool(.workers = LONGEST);

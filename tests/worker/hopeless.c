@@ -170,6 +170,65 @@ TEST(one_wait_is_refused_when_all_who_wait_for_its_task_have_slept_for_long)
     }
 }
 
+struct full_room {
+    struct scene scene;
+    stint_account *small; /* with one slot */
+    stint_account *other;
+    unsigned submitted;
+};
+
+/* Until there is room for none; all of them are held back by this one's slot. */
+static void fill_room(struct full_room *room)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_future *future;
+    options.account = room->small;
+    for (unsigned refused = 0; refused < 3;) {
+        options.priority = (stint_priority)(room->submitted % 3);
+        if (stint_submit(room->scene.pool, count, &room->scene, &options, &future) == 0) {
+            stint_future_release(future);
+            room->submitted++;
+            refused = 0;
+        } else {
+            room->submitted++;
+            refused++;
+        }
+    }
+    room->submitted -= 3;
+}
+
+static int fill_room_and_await_delayed(void *arg, void **value)
+{
+    struct full_room *room = arg;
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_future *future;
+    (void)value;
+    fill_room(room);
+    options.account = room->other;
+    int error = stint_submit_at(room->scene.pool, count, &room->scene, &options, now_ns() + 30 * MS, &future);
+    if (error == 0)
+        error = stint_future_wait(future, NULL);
+    stint_future_release(future);
+    return error;
+}
+
+/* A worker is idle, and the account of what is awaited has all its slots: it is the room that is full. */
+TEST(a_wait_for_what_finds_no_place_behind_what_the_waiter_holds_back_is_refused)
+{
+    struct full_room room = { .scene.pool =
+                                  make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES, .queue_capacity = 16),
+                              .small = make_account(NULL, .running = 1),
+                              .other = make_account(NULL, .running = 1) };
+    stint_outcome outcome = take_in_time(submit_for(room.scene.pool, fill_room_and_await_delayed, &room, room.small));
+    assert_int_equal(outcome.error, EAGAIN);
+    while (atomic_load(&room.scene.ran) < room.submitted + 1)
+        gate_nap();
+    assert_true(room.submitted >= 16);
+    assert_int_equal(stint_pool_destroy(room.scene.pool), 0);
+    stint_account_release(room.small);
+    stint_account_release(room.other);
+}
+
 struct outside {
     struct scene scene;
     stint_future *held; /* by another pool */
