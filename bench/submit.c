@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <stint/trace.h>
+#include <stint/observe.h>
 #include <unistd.h>
 
 #include "bench.h"

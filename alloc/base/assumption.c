@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/version.h>
+#include <stint/stint.h>
 #include <string.h>
 #include <unistd.h>
 #include <unwind.h>

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/roots.h>
+#include <stint/memory.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -11,8 +11,7 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <stint/link.h>
-#include <stint/version.h>
+#include <stint/stint.h>
 #include <string.h>
 
 #include "assumption.h"

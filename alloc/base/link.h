@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose functions the program uses, which include/stint/link.h says why that matters; and whether its mimalloc is the
+ * Whose functions the program uses, which include/stint/stint.h says why that matters; and whether its mimalloc is the
  * one that this library was compiled for. Any thread. */
 #ifndef STI_ALLOC_BASE_LINK_H
 #define STI_ALLOC_BASE_LINK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stint/link.h>
+#include <stint/stint.h>
 
 /* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes
  * later in the order of the search. */

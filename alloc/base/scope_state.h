@@ -10,9 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/guard.h>
 #include <stint/interrupt.h>
-#include <stint/mutex.h>
 #include <stint/task.h>
 #include <unwind.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rest of the library writes into a trace (stint/trace.h), and how the tracer (trace/) reads it. Events are
+ * What the rest of the library writes into a trace (stint/observe.h), and how the tracer (trace/) reads it. Events are
  * written by the thread on which they happen, in tasks and in handlers of signals too: no lock, no memory but the
  * thread's ring, no sample point.
  *

@@ -90,7 +90,7 @@ void sti_account_follow(stint_account *account, const uint64_t granted[2],
 /* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
 
-/* --- What accounts are called where their tasks are counted (stint/metrics.h).
+/* --- What accounts are called where their tasks are counted (stint/observe.h).
  *
  * A label is for all accounts of one name, whether they live at once or one after the other: what is counted never
  * shrinks. A label is never freed, so their number is bounded. An account without a name of its own, or whose name

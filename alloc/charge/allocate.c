@@ -5,9 +5,9 @@
 #include "allocate.h"
 
 #include <stdatomic.h>
-#include <stint/alloc.h>
 #include <stint/interrupt.h>
-#include <stint/version.h>
+#include <stint/memory.h>
+#include <stint/stint.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/global.h>
+#include <stint/memory.h>
 
 /* --- The limit on the whole process, from the inside. --- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Overrides of malloc and of operator new, with their like. Any thread. */
-#include <stint/alloc.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
+#include <stint/memory.h>
 #include <unistd.h>
 
 #include "alloc/base/caller.h"

@@ -14,7 +14,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

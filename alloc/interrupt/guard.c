@@ -6,9 +6,7 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <stint/guard.h>
 #include <stint/interrupt.h>
-#include <stint/mutex.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"

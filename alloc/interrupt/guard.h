@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stint/guard.h>
+#include <stint/interrupt.h>
 
 struct sti_scope;
 struct sti_way;

@@ -6,8 +6,8 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <stint/blocking.h>
 #include <stint/interrupt.h>
+#include <stint/pool.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/interrupt.h>
-#include <stint/roots.h>
+#include <stint/memory.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

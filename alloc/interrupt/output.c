@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stint/guard.h>
 #include <stint/interrupt.h>
 #include <string.h>
 #include <unistd.h>

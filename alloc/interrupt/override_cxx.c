@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

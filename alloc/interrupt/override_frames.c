@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
 #include <ucontext.h>
 
 #include "alloc/base/assumption.h"

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
 #include <threads.h>
 
 #include "alloc/base/backend.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Warnings before a limit is passed (stint/report.h). A scope keeps the places at which each limit's is due, and the
+ * Warnings before a limit is passed (stint/observe.h). A scope keeps the places at which each limit's is due, and the
  * limit's own sample points, clocks and watch find them; so nothing is looked at more often for them, and the fast path
  * knows nothing of them. The watch's thread tells the program.
  *
@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stint/report.h>
-#include <stint/visit.h>
+#include <stint/observe.h>
+#include <stint/pool.h>
 
 #include "alloc/base/scope_state.h"
 #include "alloc/base/tally.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/memprof.h>
+#include <stint/observe.h>
 
 /* --- The set of sampled blocks that are followed, by address. Any thread; no callback is called in here, and nothing
  * of it is held when a function returns.

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
 #include <string.h>
 #include <zlib.h>
 

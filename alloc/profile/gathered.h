@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a profile gathers: for each callstack in each task and account, how much was allocated there and how much of
- * it has ended. Filled by a tracker (stint/memprof.h) on any threads at once, and read while it is being filled. */
+ * it has ended. Filled by a tracker (stint/observe.h) on any threads at once, and read while it is being filled. */
 #ifndef STI_ALLOC_PROFILE_GATHERED_H
 #define STI_ALLOC_PROFILE_GATHERED_H
 
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/memprof.h>
+#include <stint/observe.h>
 
 /* With a name for every request there is no end of sites. Where there are so many, what is new is counted without its
  * names, by its callstack alone; and where callstacks are as many as the second says, together. */

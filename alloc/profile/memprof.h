@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stint/memprof.h>
+#include <stint/observe.h>
 
 #include "alloc/base/backend.h"
 #include "alloc/base/sampling.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/interrupt.h>
-#include <stint/profile.h>
+#include <stint/observe.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@
 #include "profile.h"
 #include "write.h"
 
-/* --- The profile: started, stopped, read, written (stint/profile.h). Any thread. --- */
+/* --- The profile: started, stopped, read, written (stint/observe.h). Any thread. --- */
 
 #define WORD 8
 
@@ -170,7 +170,7 @@ int stint_profile_write(int fd, stint_profile_kind kind)
     return EINVAL;
 }
 
-/* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/profile.h). Begun when this
+/* --- STINT_PROFILE=interval:path: a profile of a program that knows nothing of it (stint/observe.h). Begun when this
  * library is loaded; written at the end of the process and, by a thread that waits for it, on SIGUSR2. */
 
 #define VARIABLE "STINT_PROFILE"

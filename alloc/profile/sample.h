@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/memprof.h>
+#include <stint/observe.h>
 
 /* Count outside of scopes from now on, on the calling thread. Called by each free while a profile runs; the other is
  * called by mimalloc, once in a thousand allocations that leave its fast path. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <stint/account.h>
 #include <stint/interrupt.h>
-#include <stint/version.h>
+#include <stint/stint.h>
 #include <string.h>
 
 #include "alloc/base/caller.h"

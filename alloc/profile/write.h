@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stint/profile.h>
+#include <stint/observe.h>
 
 #include "gathered.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The report of a task that did not end Ok: what is taken down, by which thread, and where it goes.
- * include/stint/report.h says what it is for.
+ * include/stint/observe.h says what it is for.
  *
  * A report is made when a task that asks for one is first measured, tripped or ends, and is filled on the task's thread
  * while the task lives (where.c, when it is tripped, waits and is delivered; heap.c, what its heaps hold, and which
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stint/interrupt.h>
-#include <stint/report.h>
+#include <stint/observe.h>
 #include <stint/task.h>
 #include <stint/wall.h>
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stint/roots.h>
+#include <stint/memory.h>
 
 #include "alloc/base/module.h"
 #include "alloc/base/process.h"

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stint/api.h>
+#include <stint/detail/api.h>
 #include <sys/types.h>
 #include <threads.h>
 #include <unistd.h>

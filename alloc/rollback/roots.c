@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stint/roots.h>
+#include <stint/memory.h>
 #include <string.h>
 #include <unistd.h>
 

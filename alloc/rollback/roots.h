@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scan of roots before a heap is destroyed; include/stint/roots.h says what it is for. Thread of the scope only,
+ * The scan of roots before a heap is destroyed; include/stint/memory.h says what it is for. Thread of the scope only,
  * outside its scope. */
 #ifndef STI_ALLOC_ROLLBACK_ROOTS_H
 #define STI_ALLOC_ROLLBACK_ROOTS_H

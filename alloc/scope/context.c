@@ -7,12 +7,11 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stint/alloc.h>
-#include <stint/context.h>
 #include <stint/detail/exception.h>
 #include <stint/interrupt.h>
-#include <stint/result.h>
+#include <stint/memory.h>
 #include <stint/task.h>
+#include <stint/token.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"

@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/context.h>
 #include <stint/task.h>
+#include <stint/token.h>
 #include <string.h>
 
 #include "alloc/base/scope_state.h"

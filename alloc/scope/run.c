@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/account.h>
-#include <stint/context.h>
 #include <stint/task.h>
 #include <stint/token.h>
 

@@ -4,7 +4,7 @@
 #include "scope.h"
 
 #include <errno.h>
-#include <stint/context.h>
+#include <stint/token.h>
 #include <string.h>
 
 #include "alloc/base/instrumentation.h"

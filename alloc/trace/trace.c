@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stint_trace_start and stint_trace_stop, the tracer's thread, and STINT_TRACE in the environment (stint/trace.h). Any
- * thread.
+ * stint_trace_start and stint_trace_stop, the tracer's thread, and STINT_TRACE in the environment (stint/observe.h).
+ * Any thread.
  *
  * A thread that starts or stops the trace says so in state, which is all that two callers share:
  *
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <stint/interrupt.h>
-#include <stint/trace.h>
+#include <stint/observe.h>
 #include <string.h>
 #include <unistd.h>
 

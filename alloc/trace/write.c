@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stint/interrupt.h>
+#include <stint/stint.h>
 #include <stint/task.h>
-#include <stint/version.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #define BATCH_WHY_H
 
 #include <stddef.h>
-#include <stint/report.h>
+#include <stint/observe.h>
 
 /* What it held and where it was; NULL: it cannot be said. To be freed. */
 char *why_line(const stint_report *why);

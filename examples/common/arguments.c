@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stint/version.h>
+#include <stint/stint.h>
 #include <string.h>
 
 bool arguments_bad(const char *format, ...)

@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stint/account.h>
-#include <stint/context.h>
+#include <stint/observe.h>
 #include <stint/pool.h>
-#include <stint/report.h>
+#include <stint/token.h>
 #include <sys/queue.h>
 
 #include "alloc/base/limits.h"

@@ -4,16 +4,15 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stint/alloc.h>
 #include <stint/fork.h>
-#include <stint/parallel.h>
+#include <stint/memory.h>
 #include <string.h>
 
 #include "alloc/base/process.h"
 #include "executor/base/split.h"
 #include "executor/worker/worker.h"
 
-/* --- Loops over ranges, halved when somebody asks; see stint/parallel.h. Any thread.
+/* --- Loops over ranges, halved when somebody asks; see stint/fork.h. Any thread.
  *
  * A loop is a reduction that has nothing to combine. */
 
@@ -170,7 +169,7 @@ int stint_reduce(size_t begin, size_t end, size_t grain, const stint_reduction *
     return do_range(&range, begin, end, grain, result);
 }
 
-/* --- The merge sort of stint/parallel.h. Any thread.
+/* --- The merge sort of stint/fork.h. Any thread.
  *
  * The elements go back and forth between the caller's array and one of the same size; each half is sorted into the one
  * that it will not be merged into. A merge of two long runs is halved at the middle of the longer one. */

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stint/interrupt.h>
-#include <stint/metrics.h>
+#include <stint/observe.h>
 #include <string.h>
 
 #include "alloc/base/process.h"

@@ -6,8 +6,7 @@
 
 #include <stddef.h>
 #include <stint/account.h>
-#include <stint/statistics.h>
-#include <stint/visit.h>
+#include <stint/pool.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"

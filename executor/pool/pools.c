@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stint/statistics.h>
+#include <stint/pool.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stint/pool.h>
-#include <stint/statistics.h>
 
 #include "alloc/base/tally.h"
 #include "executor/base/state.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stint/account.h>
 #include <stint/interrupt.h>
-#include <stint/visit.h>
+#include <stint/pool.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"

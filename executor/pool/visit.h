@@ -5,7 +5,7 @@
 #define STI_EXECUTOR_POOL_VISIT_H
 
 #include <stdint.h>
-#include <stint/visit.h>
+#include <stint/pool.h>
 
 #include "executor/base/state.h"
 

@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stint/completions.h>
+#include <stint/future.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #ifndef STI_EXECUTOR_TASK_COMPLETIONS_H
 #define STI_EXECUTOR_TASK_COMPLETIONS_H
 
-#include <stint/completions.h>
+#include <stint/future.h>
 
 #include "executor/base/state.h"
 

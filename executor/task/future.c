@@ -6,9 +6,9 @@
  * that is due is delivered. */
 #include <errno.h>
 #include <stddef.h>
-#include <stint/context.h>
 #include <stint/future.h>
 #include <stint/interrupt.h>
+#include <stint/token.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"

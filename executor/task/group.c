@@ -8,8 +8,7 @@
  * (compound.h). */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stint/group.h>
-#include <stint/guard.h>
+#include <stint/future.h>
 #include <stint/interrupt.h>
 #include <sys/queue.h>
 

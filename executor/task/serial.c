@@ -3,8 +3,7 @@
  * Tasks that wait for another one to end: in a serial queue, or after a future. Any thread. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stint/delayed.h>
-#include <stint/serial.h>
+#include <stint/later.h>
 #include <sys/queue.h>
 
 #include "alloc/base/module.h"

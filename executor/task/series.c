@@ -3,8 +3,8 @@
  * Tasks that wait for a time: once, or again and again. Any thread. */
 #include <errno.h>
 #include <stint/account.h>
-#include <stint/context.h>
-#include <stint/delayed.h>
+#include <stint/later.h>
+#include <stint/token.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/module.h"

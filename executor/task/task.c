@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stint/account.h>
-#include <stint/context.h>
 #include <stint/future.h>
 #include <stint/interrupt.h>
+#include <stint/token.h>
 
 #include "alloc/base/clock.h"
 #include "alloc/base/process.h"

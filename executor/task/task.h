@@ -35,9 +35,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stint/account.h>
-#include <stint/context.h>
+#include <stint/observe.h>
 #include <stint/pool.h>
-#include <stint/report.h>
+#include <stint/token.h>
 #include <string.h>
 #include <sys/queue.h>
 

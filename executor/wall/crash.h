@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stint/report.h>
+#include <stint/observe.h>
 #include <stint/wall.h>
 
 #define STI_CRASH_DEPTH 64

@@ -5,7 +5,7 @@
 
 #include <sched.h>
 #include <stddef.h>
-#include <stint/statistics.h>
+#include <stint/pool.h>
 #include <string.h>
 
 #include "alloc/base/clock.h"

@@ -1,8 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
  * The account: a ledger that several tasks charge, such as those of a tenant or of a request. Accounts nest: what is
- * charged to one is charged to those above it too. Haskell's limits know one task, memprof-limits also the whole
- * process; an account is what lies between, and nests like a control group.
+ * charged to one is charged to those above it too.
+ *
+ *     #include <stdio.h>
+ *     #include <stint/account.h>
+ *
+ *     static int allocate(void *unused, void **value)
+ *     {
+ *         (void)unused;
+ *         *value = NULL;
+ *         return 0;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
+ *         limits.allocation = 64 << 20; // of all its tasks together
+ *         stint_account *tenant;
+ *         stint_outcome outcome;
+ *         if (stint_account_create(NULL, &limits, &tenant) != 0)
+ *             return 1;
+ *         stint_options options = STINT_OPTIONS_INIT;
+ *         options.account = tenant;
+ *         if (stint_run(allocate, NULL, &options, &outcome) == 0)
+ *             printf("%s\n", stint_status_name(outcome.status));
+ *         stint_account_release(tenant);
+ *         return 0;
+ *     }
+ *
+ * Haskell's limits know one task, memprof-limits also the whole process; an account is what lies between, and nests
+ * like a control group.
  *
  * A scope inside another one of the same account, or of an account below it, charges the account once, through the
  * outer scope, and does not count as one more running task.
@@ -13,6 +41,7 @@
 #ifndef STINT_ACCOUNT_H
 #define STINT_ACCOUNT_H
 
+#include <stint/detail/api.h>
 #include <stint/task.h>
 
 STINT_BEGIN_DECLS

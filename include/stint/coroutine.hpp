@@ -14,7 +14,7 @@
 #include <coroutine>
 #include <utility>
 
-#include <stint/future.hpp>
+#include <stint/detail/future.hpp>
 
 namespace stint
 {

@@ -1,15 +1,44 @@
 /* SPDX-License-Identifier: MIT
  *
  * The future: the one place where a task's outcome appears. Each task's future resolves exactly once, whatever happens
- * to the task or its pool. */
+ * to the task or its pool. It is waited for, followed by a callback, combined with others, read from a descriptor
+ * (completion queues), or counted with a group.
+ *
+ *     #include <stdio.h>
+ *     #include <stint/pool.h>
+ *
+ *     static int answer(void *unused, void **value)
+ *     {
+ *         static int number = 42;
+ *         (void)unused;
+ *         *value = &number;
+ *         return 0;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         stint_pool *pool;
+ *         stint_future *future;
+ *         stint_outcome outcome;
+ *         if (stint_pool_create(NULL, &pool) != 0)
+ *             return 1;
+ *         if (stint_submit(pool, answer, NULL, NULL, &future) == 0) {
+ *             if (stint_future_wait(future, &outcome) == 0)
+ *                 printf("%d\n", *(int *)outcome.value);
+ *             stint_future_release(future);
+ *         }
+ *         return stint_pool_destroy(pool);
+ *     } */
 #ifndef STINT_FUTURE_H
 #define STINT_FUTURE_H
 
+#include <stint/detail/api.h>
 #include <stint/task.h>
 
 STINT_BEGIN_DECLS
 
 typedef struct stint_future stint_future;
+typedef struct stint_pool stint_pool; /* pool.h */
 
 /* Whether the future has resolved. False for NULL. Never blocks. Any thread. */
 STINT_API bool stint_future_is_ready(const stint_future *future);
@@ -33,7 +62,7 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  *   where the future has not resolved.
  * ECANCELED: the calling task, in STINT_FAIL, is to stop.
  * EAGAIN: every thread of the pool waits, no substitute is left, nobody has begun the awaited task, and an eighth of
- *   this thread's stack is all that is left; or the awaited task was delayed (delayed.h), and there is no slot for it
+ *   this thread's stack is all that is left; or the awaited task was delayed (later.h), and there is no slot for it
  *   in the queue; or it lies in the queue of another pool, whose threads all wait, too, and in the end for this one's.
  *   Try again later.
  * Any thread. */
@@ -136,7 +165,7 @@ STINT_API void stint_future_cancel(stint_future *future);
  *
  * 0: the task goes by them from its next sample point on; one that is passing a limit or ending at this moment may end
  * as it would have. EALREADY: it has been stopped already, for whatever reason, or has resolved. EINVAL: an argument is
- * NULL, or it is a compound future or a series (delayed.h). Any thread, in tasks too, also for the task that calls. */
+ * NULL, or it is a compound future or a series (later.h). Any thread, in tasks too, also for the task that calls. */
 STINT_API int stint_future_set_budget(stint_future *future, const stint_budget *budget);
 
 /* What the task has used so far, into *usage: allocated, peak and cpu_ns (where it is limited) as they were at its last
@@ -156,6 +185,100 @@ STINT_API stint_future *stint_future_retain(stint_future *future);
 /* Give one reference back. The task goes on if it has not ended; the last one frees the future when it has. NULL does
  * nothing. Any thread; no call with this reference may be under way or follow. */
 STINT_API void stint_future_release(stint_future *future);
+
+/* --- Completion queues -------------------------------------------------------------------------------------------- */
+
+/* A completion queue: many futures, one file descriptor, for loops around poll and epoll. Each future that has resolved
+ * leaves a completion in the queue; the descriptor is readable while there is one. The idea is that of io_uring's and
+ * of Windows' completion ports. examples/loops/epoll.c is such a loop. */
+
+/* Read into an array: it stays as it is. */
+typedef struct stint_completion {
+    stint_future *future; /* which one; good only for comparing if the caller has released it */
+    void *data;           /* that it was added with, or that of the task's options */
+    stint_outcome outcome;
+} stint_completion;
+
+/* Make a queue with its descriptor. It is the caller's, to be destroyed.
+ *
+ * 0; EINVAL: queue is NULL; ENOMEM; EMFILE or ENFILE: no more descriptors. Any thread. */
+STINT_API int stint_completions_create(stint_completions **queue);
+
+/* Leave a completion in the queue when the future has resolved; at once if it has. A future may be added more than
+ * once, and to several queues: there is a completion for each time. It may be released right afterwards. The memory for
+ * the completion is taken here, so that resolving a future never fails; it is given back when the completion is read.
+ *
+ * 0; EINVAL: queue or future is NULL; ENOMEM (nothing was added). Any thread. */
+STINT_API int stint_completions_add(stint_completions *queue, stint_future *future, void *data);
+
+/* The descriptor, for poll, epoll (edge-triggered too) and select: readable while there are completions, and maybe once
+ * more. It belongs to the queue: do not read, write or close it. The same one at each call; -1 for NULL. Any thread. */
+STINT_API int stint_completions_fd(const stint_completions *queue);
+
+/* Take out up to max completions. *count is how many, and may be 0. Futures that one thread resolved come in the order
+ * in which it did. Never blocks. Several threads that read at once share what there is.
+ *
+ * 0; EINVAL: queue or count is NULL, or array is NULL and max is not 0 (*count is then 0, if count is given). Any
+ * thread. */
+STINT_API int stint_completions_read(stint_completions *queue, stint_completion *array, size_t max, size_t *count);
+
+/* Close the descriptor and forget what has not been read. Futures that have not resolved stay as they are; the record
+ * that each has here is freed when it resolves. NULL does nothing. Any thread; no call on this queue may be under way
+ * or follow. */
+STINT_API void stint_completions_destroy(stint_completions *queue);
+
+/* --- Groups ------------------------------------------------------------------------------------------------------- */
+
+/* The group: tasks that are waited for together, however many they are and become: tasks may add more to their own
+ * group. A group is idle when all that were added have resolved. The ideas are those of oneTBB's task_group and of Go's
+ * errgroup; unlike stint_when_all it needs neither the futures nor their number. */
+
+typedef struct stint_group stint_group;
+
+/* Make a group, which is idle. It is the caller's, to be released.
+ *
+ * 0; EINVAL: group is NULL; ENOMEM. Any thread. */
+STINT_API int stint_group_create(stint_group **group);
+
+/* Submit fn(arg) to a pool as stint_submit does, as one of the group, without a future for the caller. A value that the
+ * task leaves is lost: where values are wanted, keep the futures and add them (stint_group_add).
+ *
+ * As stint_submit, and when it fails nothing was submitted; EINVAL: also when group is NULL. Any thread, also in tasks
+ * of the group. */
+STINT_API int stint_group_submit(stint_group *group, stint_pool *pool, stint_fn *fn, void *arg,
+                                 const stint_options *options);
+
+/* Count a future with the group until it has resolved. It may be released afterwards.
+ *
+ * 0; EINVAL: group or future is NULL; ENOMEM. Any thread. */
+STINT_API int stint_group_add(stint_group *group, stint_future *future);
+
+/* Wait until the group is idle. *outcome (which may be NULL) is Ok if all that have resolved since the group was made
+ * are; otherwise it has the status, reason, error and payload of the first that was not. (That one cancels none of the
+ * others.) Its usage is their sum, as stint_when_all has it; its payload stays until the group is released; it has no
+ * value. Inside a task this waits for one after the other of them, and runs those that have not started, as
+ * stint_future_wait does.
+ *
+ * 0, also for a group that is idle; EINVAL: group is NULL; EDEADLK: the task that waits is one of the group; otherwise
+ * as stint_future_wait. Any thread. */
+STINT_API int stint_group_wait(stint_group *group, stint_outcome *outcome);
+
+/* The same, for at most timeout_ns nanoseconds; nothing is run here. Also ETIMEDOUT. Any thread. */
+STINT_API int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome *outcome);
+
+/* Make *idle a future that resolves when the group is idle next, now if it is, with the outcome that stint_group_wait
+ * fills: for callbacks, completion queues, stint_when_any. Cancelling it does nothing. A task of the group that waits
+ * for it gets EDEADLK. It is the caller's, to be released, and NULL after any error.
+ *
+ * 0; EINVAL: an argument is NULL; ENOMEM. Any thread. */
+STINT_API int stint_group_when_idle(stint_group *group, stint_future **idle);
+
+/* Cancel all that are in the group now, as stint_future_cancel does. NULL does nothing. Any thread. */
+STINT_API void stint_group_cancel(stint_group *group);
+
+/* Give the group back. The tasks in it go on. NULL does nothing. Any thread; no other call on the group may be under
+ * way or follow, but by its own tasks. */
+STINT_API void stint_group_release(stint_group *group);
 
 STINT_END_DECLS
 

@@ -1,9 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * Interrupts as a task's own code sees them: sample points that it makes itself, and regions in which an interrupt has
+ * What a task does about its interrupts: guards, which release what is not memory; safepoints; masks, behind which an
+ * interrupt waits; which modules may be left in their midst; hooks for code that cannot be left; and a mutex that
+ * tells of a holder that was interrupted.
+ *
+ *     #include <fcntl.h>
+ *     #include <unistd.h>
+ *     #include <stint/interrupt.h>
+ *     #include <stint/task.h>
+ *
+ *     static void close_file(void *fd)
+ *     {
+ *         close(*(int *)fd);
+ *     }
+ *
+ *     static int read_file(void *path, void **value)
+ *     {
+ *         (void)value;
+ *         stint_mask(); // no interrupt between these two
+ *         int fd = open(path, O_RDONLY);
+ *         STINT_GUARD(close_file, &fd); // runs at the end of the block, and at an interrupt
+ *         stint_unmask();
+ *         for (int i = 0; i < 1000; i++)
+ *             stint_checkpoint(); // an interrupt may be delivered here
+ *         return 0;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         char path[] = "/dev/null";
+ *         stint_outcome outcome;
+ *         return stint_run(read_file, path, NULL, &outcome) != 0 || outcome.status != STINT_OK;
+ *     }
+ *
+ * docs/interrupts.md has the whole of it. */
+#ifndef STINT_INTERRUPT_H
+#define STINT_INTERRUPT_H
+
+#include <pthread.h>
+
+#include <stint/detail/api.h>
+
+STINT_BEGIN_DECLS
+
+/* --- Sample points, masks, modules -------------------------------------------------------------------------------- */
+
+/* Interrupts as a task's own code sees them: sample points that it makes itself, and regions in which an interrupt has
  * to wait. Any thread; where nothing else is said, these functions concern its innermost scope, and do nothing outside
- * a scope. What a task does about an interrupt is in guard.h and mutex.h. The idea of masks is that of Haskell's
- * asynchronous exceptions (Marlow and others 2001).
+ * a scope. What a task does about an interrupt is below: guards, hooks, the poisoning mutex. The idea of masks is that
+ * of Haskell's asynchronous exceptions (Marlow and others 2001).
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
  * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
@@ -25,13 +70,6 @@
  * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
  * variable points to them (docs/interrupts.md). Locks made by hand, of a semaphore too, and thread_local variables that
  * are being made are not seen: mask them. */
-#ifndef STINT_INTERRUPT_H
-#define STINT_INTERRUPT_H
-
-#include <stint/api.h>
-#include <stint/guard.h>
-
-STINT_BEGIN_DECLS
 
 /* An explicit sample point, for loops that do not allocate: looks at tokens and the deadline, and delivers what is due.
  * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_is_interrupted() tells. Costs a few
@@ -112,6 +150,83 @@ STINT_API int stint_module_allow(const char *name);
  * is protected if it is loaded later); ENOSPC: 64 modules are kept; ENOMEM. Any thread. */
 STINT_API int stint_module_keep(const char *name);
 
+/* --- Guards ------------------------------------------------------------------------------------------------------- */
+
+/* Guards: release actions that run when the task is interrupted. Memory needs none, since it is rolled back;
+ * descriptors, temporary files, locks, and everything else outside the task's heap do. After Reppy's treatment of
+ * asynchronous interrupts and the resources of memprof-limits. docs/interrupts.md shows them at work.
+ *
+ * Any thread. All of these concern its innermost scope; outside a scope they work too, and nothing interrupts them. A
+ * release runs masked, may allocate within the scope's grace, and must return. Where it was a signal or the end
+ * of a worker's stack that stopped the task, it has some 50 KiB of stack on a worker (docs/interrupts.md).
+ *
+ * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
+ * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD
+ * in code compiled with -fexceptions, a stint::Guard. The guards of a frame that is left in any other way are
+ * dropped. A task that returns with a guard that it has not popped has failed, with EINVAL; that guard is not run, as
+ * its frame is gone.
+ *
+ * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
+ * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */
+
+/* What a guard does; see stint_guard_push. */
+typedef void stint_guard_fn(void *arg);
+
+/* A release action, on the caller's stack frame. Its fields are the library's. */
+typedef struct stint_guard {
+    stint_guard_fn *function_;
+    void *arg_;
+    struct stint_guard *below_;
+    uint64_t order_;
+    uintptr_t check_;
+} stint_guard;
+
+/* Push a guard, which must not be NULL: if the scope is interrupted by a jump before the matching pop, release(arg)
+ * runs, masked, newest guard first, while the frame is still there. The guard must be popped before its frame returns.
+ * release may be NULL: then nothing runs. */
+STINT_API void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg);
+
+/* Take the guard off again and, if run is true, call its release, masked. The end of that mask is a sample point. A
+ * guard that has been popped or has run is left alone: a release runs once at most. */
+STINT_API void stint_guard_pop(stint_guard *guard, bool run);
+
+/* The same for a block, as a declaration in it:
+ *
+ *     int fd = open(path, O_RDONLY);
+ *     STINT_GUARD(close_fd, &fd);
+ *
+ * release(arg) runs once: at the end of the block, however the block is left (return, break and goto too, in C++ an
+ * exception), or at an interrupt. An interrupt may come between the two lines above: where that matters, mask both, or
+ * use stint_with. */
+#define STINT_GUARD(release, arg) STINT_GUARD_COUNTED_(__COUNTER__, release, arg)
+
+/* Open a resource, use it, release it:
+ *
+ *     error = stint_with(acquire, use, release, arg);
+ *
+ * acquire(arg, &resource) returns 0, or an error and has acquired nothing; use(arg, resource) returns 0 or an error;
+ * release(arg, resource) must not fail. release runs if and only if acquire returned 0: when use has returned, when use
+ * is interrupted (newest first, among the guards), when a longjmp leaves use, or, in C++, when an exception does.
+ * acquire and release are masked, use is not; an interrupt that waited during acquire is delivered before use starts,
+ * and release runs. *resource is NULL before acquire. Any thread, inside a scope or outside.
+ *
+ * 0; what acquire or use returned; EINVAL: a function is NULL (nothing was called). In STINT_JUMP an interrupt does not
+ * return from here. */
+typedef int stint_acquire_fn(void *arg, void **resource);
+typedef int stint_use_fn(void *arg, void *resource);
+typedef void stint_release_fn(void *arg, void *resource);
+STINT_API int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg);
+
+STINT_END_DECLS
+
+#include <stint/detail/guard.h>
+
+STINT_BEGIN_DECLS
+
+/* --- Hooks -------------------------------------------------------------------------------------------------------- */
+
+/* How code that cannot be left is told to stop. */
+
 /* What a hook does; see stint_hook_push. */
 typedef void stint_hook_fn(void *arg);
 
@@ -134,6 +249,70 @@ STINT_API int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *a
 
 /* Take the hook off again. After this its function is not running and will not run. NULL does nothing. */
 STINT_API void stint_hook_pop(stint_hook *hook);
+
+/* --- The poisoning mutex ------------------------------------------------------------------------------------------ */
+
+/* The poisoning mutex. While a task holds an ordinary mutex, interrupts wait; a task that works long under one cannot
+ * be stopped. An interrupt may be delivered to the holder of a stint_mutex: the mutex is then unlocked and poisoned,
+ * and the next lock tells that what it protects may be half changed. After Rust's Mutex and the robust mutexes of
+ * POSIX, whose answers it gives:
+ *
+ *     the next lock returns EOWNERDEAD, with the mutex held. The holder repairs what the mutex protects, calls
+ *     stint_mutex_consistent and unlocks: the mutex is as new. If it unlocks without that call, every later lock
+ *     returns ENOTRECOVERABLE, until the mutex is destroyed and made again. If it is interrupted itself, the next lock
+ *     returns EOWNERDEAD again.
+ *
+ * A mutex belongs to the innermost scope of the thread that locked it. It is poisoned and unlocked
+ *   - when that scope is interrupted by a jump: in its turn among the scope's guards, newest first. A guard that is
+ *     newer finds it still held, and may repair, call stint_mutex_consistent and unlock it; if it only unlocks it, it
+ *     stays poisoned. So a plain unlock needs no guard, and would not help;
+ *   - when that scope ends in any other way, Ok included, with the mutex still held: its unlock was forgotten;
+ *   - when the thread ends, for a mutex that was locked outside of scopes.
+ * A task in STINT_FAIL is not left by a jump and unlocks by itself; stint_is_interrupted() tells it whether what it
+ * leaves is whole.
+ *
+ * The memory is the caller's, must stay where it is, and must outlive every lock. It is process-private.
+ *
+ * A task that waits for a mutex gives its place to a substitute worker (pool.h). An interrupt that becomes due
+ * meanwhile ends the wait: some twenty milliseconds later at most the wait is a sample point, with the mutex not held.
+ * Other waits are no sample points. */
+
+/* Its fields are the library's. */
+typedef struct stint_mutex {
+    pthread_mutex_t lock_;
+    uintptr_t holder_;
+    struct stint_mutex *below_;
+    struct stint_mutex **link_;
+    uint64_t order_;
+    int condition_;
+} stint_mutex;
+
+/* Make a mutex, unlocked. 0; EINVAL: mutex is NULL; ENOMEM, EAGAIN: as pthread_mutex_init. Any thread. */
+STINT_API int stint_mutex_init(stint_mutex *mutex);
+
+/* End the mutex. 0, also for NULL; EBUSY: it is locked (nothing was done). Any thread; no other call on it may be under
+ * way or follow. */
+STINT_API int stint_mutex_destroy(stint_mutex *mutex);
+
+/* Lock the mutex, and wait for it as long as it takes.
+ *
+ * With the mutex held: 0; EOWNERDEAD: it is poisoned. Without: ENOTRECOVERABLE: it was unlocked without having been
+ * made consistent; EDEADLK: the calling thread holds it already; ECANCELED: the calling task, in STINT_FAIL, is to
+ * stop; EINVAL: mutex is NULL. Any thread. */
+STINT_API int stint_mutex_lock(stint_mutex *mutex);
+
+/* The same without waiting. In place of EDEADLK and a wait EBUSY: it is locked. Any thread. */
+STINT_API int stint_mutex_trylock(stint_mutex *mutex);
+
+/* Unlock the mutex. On the thread that holds it, in the scope that locked it or one inside that.
+ *
+ * 0; EPERM: the calling thread does not hold it; EINVAL: mutex is NULL. */
+STINT_API int stint_mutex_unlock(stint_mutex *mutex);
+
+/* Say that what the mutex protects is whole again. On the thread that holds it.
+ *
+ * 0; EPERM: the calling thread does not hold it; EINVAL: it is not poisoned, or mutex is NULL. */
+STINT_API int stint_mutex_consistent(stint_mutex *mutex);
 
 STINT_END_DECLS
 

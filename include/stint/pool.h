@@ -1,22 +1,52 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool: worker threads that run submitted tasks, each in a scope of its own. Each worker has a deque of its own,
- * from which idle workers steal (Chase and Lev 2005); tasks that come from outside wait in a queue in front of them. */
+ * The pool: worker threads that run submitted tasks, each in a scope of its own.
+ *
+ *     #include <stdio.h>
+ *     #include <stint/pool.h>
+ *
+ *     static int work(void *number, void **value)
+ *     {
+ *         (void)value;
+ *         return *(int *)number == 7 ? 0 : 1;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         int number = 7;
+ *         stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+ *         options.workers = 2;
+ *         stint_pool *pool;
+ *         stint_future *future;
+ *         stint_outcome outcome;
+ *         if (stint_pool_create(&options, &pool) != 0)
+ *             return 1;
+ *         if (stint_submit(pool, work, &number, NULL, &future) == 0) {
+ *             stint_future_wait(future, &outcome);
+ *             printf("%s\n", stint_status_name(outcome.status));
+ *             stint_future_release(future);
+ *         }
+ *         return stint_pool_destroy(pool);
+ *     }
+ *
+ * Each worker has a deque of its own, from which idle workers steal (Chase and Lev 2005); tasks that come from outside
+ * wait in a queue in front of them. */
 #ifndef STINT_POOL_H
 #define STINT_POOL_H
 
 #include <limits.h>
 #include <stdbool.h>
+
+#include <stint/detail/api.h>
 #include <stint/future.h>
+#include <stint/interrupt.h>
 #include <stint/task.h>
 
 STINT_BEGIN_DECLS
 
-typedef struct stint_pool stint_pool;
-
 #define STINT_FOREVER UINT64_MAX /* a time-out that never comes */
 
-/* Told about an overdue task: see stint_pool_options.on_overdue, and visit.h. */
+/* Told about an overdue task: see stint_pool_options.on_overdue, and stint_pool_visit. */
 typedef struct stint_overdue_report stint_overdue_report;
 typedef void stint_overdue_fn(const stint_overdue_report *report, void *arg);
 
@@ -31,7 +61,7 @@ typedef struct stint_pool_options {
      * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
 
-    /* What is told of those of its tasks that do not end Ok, and do not say it themselves (report.h). */
+    /* What is told of those of its tasks that do not end Ok, and do not say it themselves (observe.h). */
     stint_report_level report;
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
@@ -47,18 +77,18 @@ typedef struct stint_pool_options {
      * Substitutes, which stand in for one worker and then for another, may run on all of these. */
     bool pinned;
 
-    /* Spare workers that may stand in for those that sleep in a blocking region (blocking.h) or in a wait for a future;
+    /* Spare workers that may stand in for those that sleep in a blocking region or in a wait for a future;
      * 0: 64; STINT_NO_SUBSTITUTES: none. At most 1024. Each is started when it is needed, and ends when nobody has
      * needed it for a second, or with the pool; it is called like a worker, with the next number, which is used
      * again. */
     unsigned substitutes;
 
-    /* While the process has more than seven eighths of its memory limit (global.h) in memory, and any task runs in it,
+    /* While the process has more than seven eighths of its memory limit (memory.h) in memory, and any task runs in it,
      * delay each task that has not begun, by up to 100 ms: so running tasks can end before others ask for memory, and
      * fewer have to be stopped. Without such a limit it makes no difference. */
     bool hold_near_memory_limit;
 
-    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (link.h): start the pool; each task has flags of its own */
+    unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (stint.h): start the pool; each task has flags of its own */
     /* A task is overdue when it still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because
      * it makes no sample points, is masked, holds a lock, or runs in a library. Then a substitute worker, if one is
      * left, takes its worker's place until it ends, so the pool keeps its width. And on_overdue (may be NULL) is called
@@ -110,7 +140,7 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
  *
  * Which task is next. The accounts that have tasks waiting share the time of the pool's workers by their
  * weights (account.h), in pools of any size: what counts is for how long a task occupies a worker, so not while it
- * waits for a future, or is in a blocking region (blocking.h). The tasks without an account take part as if they had
+ * waits for a future, or is in a blocking region. The tasks without an account take part as if they had
  * one of their own. Next is a task of the account that has had the least time, by its weight: start-time fair queueing
  * (Goyal, Vin and Cheng 1996). As it is not known beforehand how long a task will take, each is charged what the last
  * ones of its account took, and that is corrected at its end (2DFQ: Mace and others 2016). Two accounts that always
@@ -185,6 +215,133 @@ STINT_API unsigned stint_pool_workers(const stint_pool *pool);
  * tasks to it without handing it down. In a callback, that of the thread that resolved the future. It lives at least
  * until the task has ended, or the callback has returned. NULL: the thread is no worker. Any thread. */
 STINT_API stint_pool *stint_pool_current(void);
+
+/* --- Blocking regions --------------------------------------------------------------------------------------------- */
+
+/* Blocking regions: a task says that it is about to sleep, in a system call or on somebody else's lock, and a
+ * substitute worker takes its place, so that the processors have something to do. The idea is that of Java's
+ * ManagedBlocker, and of Go's scheduler, which gives a thread's processor to another when it enters a system call. */
+
+/* Begin and end a blocking region, in which the calling task runs nothing that needs a processor. If fewer of the
+ * pool's workers are at work than it has, and a substitute is left (stint_pool_options.substitutes), that takes the
+ * task's place until the region ends. The price is two uncontended locks, and the start of a thread the first times:
+ * worth it where the sleep may last a millisecond or more.
+ *
+ * Tasks are never begun on more threads at a time than the pool has workers. But a task goes on as soon as its region
+ * ends, without waiting for a place: until the substitute's present task has ended, both run.
+ *
+ * A region belongs to the innermost scope of the calling thread. Regions nest: the outermost pair counts. An end
+ * without a begin in the same scope does nothing. A region that is open when its scope ends, also by an interrupt, ends
+ * with it. Any thread; both do nothing outside of a pool's tasks, such as in stint_run on a thread of the program.
+ *
+ * A sleeping thread makes no sample points. For an interrupt to reach the task during the sleep, it needs a hook
+ * (interrupt.h), or to be preemptible. stint_blocking_end is a sample point: an interrupt that is due is delivered
+ * there. */
+STINT_API void stint_blocking_begin(void);
+STINT_API void stint_blocking_end(void);
+
+/* --- Statistics --------------------------------------------------------------------------------------------------- */
+
+/* What a pool has done so far, and what it has to do. Each worker counts on cache lines of its own, with plain stores,
+ * so that counting costs it next to nothing, and a reader does not slow it down. */
+
+#define STINT_REASONS_MAX 32                 /* no stint_reason is as large as this */
+#define STINT_NEGLECT_NS UINT64_C(100000000) /* 100 ms */
+
+/* Made by STINT_POOL_STATISTICS_INIT before they are read; they can grow: stint.h. */
+typedef struct stint_pool_statistics {
+    size_t size; /* sizeof(stint_pool_statistics) */
+
+    /* Tasks that have resolved, by their reason (STINT_REASON_NONE: Ok). A task that was cancelled before it started
+     * counts when its slot in the queue is given back: for tasks without account and priority, when a worker takes
+     * it. */
+    uint64_t outcomes[STINT_REASONS_MAX];
+
+    size_t queued;    /* entries of the submission queue and of the workers' deques: those of cancelled tasks too */
+    size_t waiting;   /* tasks with an account or a priority that wait beside it */
+    size_t held_back; /* of these, those whose account had its maximum of running tasks when it was last looked at */
+
+    unsigned running; /* workers that are in the midst of a task, or of a part of one: what a shutdown waits for */
+    unsigned asleep;  /* of these, those that sleep: in a blocking region, a wait or a join */
+
+    /* Whether tasks wait although a worker is free: how many tasks without account had waited for STINT_NEGLECT_NS when
+     * they began, while a worker was idle and none had been woken; and the longest such time of all, in nanoseconds.
+     * The time for which a woken worker gets no processor does not count: that is the load of the machine. */
+    uint64_t neglected;
+    uint64_t longest_neglect_ns;
+
+    unsigned substitutes;  /* substitute workers that there have been at once (stint_pool_options.substitutes): an
+                            * idle one ends after a second, and its number is used again */
+    unsigned substituting; /* of these, those that stand in for a task that sleeps */
+    uint64_t replaced;     /* times that one of them took the place of a task that fell asleep */
+    uint64_t unreplaced;   /* times that its place stayed empty, as none was left or could be started */
+} stint_pool_statistics;
+
+#define STINT_POOL_STATISTICS_INIT STINT_SIZED_INIT_(stint_pool_statistics)
+
+/* Made by STINT_WORKER_STATISTICS_INIT before they are read; they can grow: stint.h. */
+typedef struct stint_worker_statistics {
+    size_t size;     /* sizeof(stint_worker_statistics) */
+    uint64_t tasks;  /* that it has begun */
+    uint64_t steals; /* of these, taken from another worker */
+    uint64_t parks;  /* times that it found no task and went to sleep */
+    size_t queued;   /* entries of its own deque */
+} stint_worker_statistics;
+
+#define STINT_WORKER_STATISTICS_INIT STINT_SIZED_INIT_(stint_worker_statistics)
+
+/* Read the numbers of a pool, or of its worker number index (substitutes come after the pool's own). Each number is
+ * right by itself, at some moment during the call. A task that started is counted before its future is ready.
+ *
+ * 0; EINVAL: an argument is NULL, *statistics has no size, or there is no such worker. Any thread. */
+STINT_API int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics);
+STINT_API int stint_pool_read_worker(const stint_pool *pool, unsigned index, stint_worker_statistics *statistics);
+
+/* --- Tasks that run now ------------------------------------------------------------------------------------------- */
+
+/* What a pool is doing right now: its running and its waiting tasks, one by one. For a status page, a debugger's
+ * command, a shutdown that takes too long. Numbers only are those of stint_pool_read, and cost nothing to read. */
+
+#define STINT_NAME_SIZE 64 /* of the copy of a task's name, with its end */
+
+/* Later versions may have more at its end. */
+typedef struct stint_task_view {
+    const char *name;    /* a copy of the first 63 characters; NULL: it has none */
+    const char *account; /* what its account is called; NULL: it has none */
+    stint_priority priority;
+    bool running;            /* its function has begun */
+    unsigned worker;         /* running: the number of its worker, as in the thread's name; otherwise 0 */
+    uint64_t age_ns;         /* since it was submitted */
+    uint64_t run_ns;         /* since its function began; 0: it has not, or another task runs on top of it */
+    size_t memory;           /* bytes that it holds, as they were last measured (like usage.peak); 0 as run_ns is */
+    stint_budget limits;     /* as they are now (stint_future_set_budget) */
+    bool overdue;            /* its deadline passed more than stint_pool_options.overdue_ns ago */
+    stint_deferral deferral; /* running: what its interrupt had to wait for when it was last tried; NONE: nothing yet */
+} stint_task_view;
+
+/* Called once for each task. False: no more. The view is the caller's until it returns. */
+typedef bool stint_visit_fn(const stint_task_view *view, void *arg);
+
+/* Visit the pool's tasks: first those that run, worker by worker, on each the innermost first; then those that wait, in
+ * no particular order. What is visited is a snapshot, made before the first call: each task in it was running or
+ * waiting at some moment during it. visit may make any call; the pool goes on meanwhile. A task that is just being
+ * moved from one queue to another, or whose submission has not returned, may be left out.
+ *
+ * While the snapshot is made no task in the process resolves, and no future is freed: some 100 ns for each task of this
+ * pool.
+ *
+ * In a task, an interrupt that comes meanwhile waits until this returns.
+ *
+ * 0, also when visit has said false; EINVAL: pool or visit is NULL; ENOMEM (visit was not called). Any thread, in tasks
+ * too. */
+STINT_API int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg);
+
+/* What on_overdue is told about an overdue task (stint_pool_options.on_overdue). */
+struct stint_overdue_report {
+    const stint_task_view *task; /* deferral: NONE where no interrupt has been tried: it makes no sample point */
+    uint64_t late_ns;            /* since its deadline */
+    bool replaced;               /* a substitute has its worker's place: the pool is as wide as it should be */
+};
 
 STINT_END_DECLS
 

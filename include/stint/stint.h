@@ -4,7 +4,19 @@
  *
  * A work-stealing pool runs tasks; each has its own budget; what a task allocates, in its own code and in every library
  * it calls, is charged to that budget; a token or a spent budget interrupts it; its future resolves to Ok, Error or
- * Cancelled.
+ * Cancelled. This program asks whether it is linked so that all of that holds:
+ *
+ *     #include <stdio.h>
+ *     #include <stint/stint.h>
+ *
+ *     int main(void)
+ *     {
+ *         stint_link_report report = STINT_LINK_REPORT_INIT;
+ *         if (stint_link_check(&report) != 0)
+ *             return 1;
+ *         printf("stint %s\n", stint_version());
+ *         return 0;
+ *     }
  *
  * The one rule to remember: a task's memory is a transaction. Ok commits what the task left allocated; Error and
  * Cancelled roll it back.
@@ -38,7 +50,7 @@
  * callback has returned. Of a longjmp out of a task see stint_run.
  *
  * This header includes all the others. Functions that can fail return 0 or an errno value; the library never prints
- * (but for what goes wrong with STINT_PROFILE, see stint/profile.h), never exits and never aborts on a caller's
+ * (but for what goes wrong with STINT_PROFILE, see stint/observe.h), never exits and never aborts on a caller's
  * mistake, but for one: with STINT_DEBUG=1 in the environment the process ends where it frees what is no block. Each
  * function says from which threads it may be called; none may be called from a signal handler, but for those that say
  * so.
@@ -59,35 +71,88 @@
 #define STINT_STINT_H
 
 #include <stint/account.h>
-#include <stint/alloc.h>
-#include <stint/blocking.h>
-#include <stint/completions.h>
-#include <stint/context.h>
-#include <stint/delayed.h>
 #include <stint/fork.h>
-#include <stint/fork_typed.h>
 #include <stint/future.h>
-#include <stint/global.h>
-#include <stint/group.h>
-#include <stint/guard.h>
 #include <stint/interrupt.h>
-#include <stint/link.h>
-#include <stint/memprof.h>
-#include <stint/metrics.h>
-#include <stint/mutex.h>
-#include <stint/parallel.h>
+#include <stint/later.h>
+#include <stint/memory.h>
+#include <stint/observe.h>
 #include <stint/pool.h>
-#include <stint/profile.h>
-#include <stint/report.h>
-#include <stint/result.h>
-#include <stint/roots.h>
-#include <stint/serial.h>
-#include <stint/statistics.h>
 #include <stint/task.h>
 #include <stint/token.h>
-#include <stint/trace.h>
-#include <stint/version.h>
-#include <stint/visit.h>
 #include <stint/wall.h>
+
+STINT_BEGIN_DECLS
+
+/* --- The version -------------------------------------------------------------------------------------------------- */
+
+/* Which stint this is: the headers' version as macros, the linked library's by a call. */
+
+#define STINT_VERSION_MAJOR 0
+#define STINT_VERSION_MINOR 1
+#define STINT_VERSION_PATCH 0
+#define STINT_VERSION "0.1.0"
+
+/* The version of the library that is linked, for instance "0.1.0". Any thread. */
+STINT_API const char *stint_version(void);
+
+/* The version of mimalloc behind the heaps, in mimalloc's own digits (30601 is 3.6.1): of the one that runs. stint was
+ * compiled for 3.3 or later, and where the loader finds one that is older than that or of another major version,
+ * stint_run and stint_pool_create return ENOTSUP. Any thread. */
+STINT_API int stint_backend_version(void);
+
+/* Whether malloc and its family are replaced in this program, so that libraries which know nothing of stint are
+ * metered: those whose malloc is bound by the loader, not those with an allocator of their own (docs/machines.md).
+ * False in a build that replaces none, and where the program uses another's (stint.h): only the stint_malloc family is
+ * metered then. Any thread. */
+STINT_API bool stint_malloc_is_overridden(void);
+
+/* --- The link ----------------------------------------------------------------------------------------------------- */
+
+/* Whether this program is linked so that stint can keep its promises. A library that replaces malloc, as tcmalloc and
+ * jemalloc do, can do so only where the loader finds its functions first. Where it does not (stint came by dlopen, or
+ * behind libc in the search order, or behind another malloc), blocks of malloc are neither charged nor rolled back, and
+ * a task may be interrupted while it holds a lock. Then no task is run, unless the caller allows it
+ * (STINT_ALLOW_UNMETERED). docs/machines.md has each way of linking. */
+
+/* Made by STINT_LINK_REPORT_INIT before it is filled; it can grow: stint.h. */
+typedef struct stint_link_report {
+    size_t size; /* sizeof(stint_link_report) */
+
+    /* The malloc, free, operator new and delete, mmap and munmap that the program uses are this library's. */
+    bool metered;
+    bool locked; /* and so is its pthread_mutex_lock: what a task locks is seen */
+
+    /* STINT_UNWIND may be used: std::terminate and std::set_terminate are this library's, which turns an unwind into a
+     * jump where C++ would end the process. They are another's where a program is linked with -static-libstdc++, or
+     * with libstdc++ before stint: there a task with that option is refused with ENOTSUP. */
+    bool unwinds;
+
+    /* The first function that is another's, as in "malloc" or "operator new"; NULL: none is, or this library was built
+     * to replace none (stint_malloc_is_overridden). */
+    const char *function;
+
+    /* The file of the module that has it, the program's own is ""; NULL: there is no such function, or it was replaced
+     * where no module shows. Valid while that module is loaded. */
+    const char *module;
+
+    /* The library knows some things of libc, mimalloc and the unwinder that they do not promise, and tries them out.
+     * Where one is not so, what needs it is off: "what: why" and a line feed for each; NULL: nothing is. What begins
+     * with "all tasks" is refused. Of the process. */
+    const char *off;
+} stint_link_report;
+
+#define STINT_LINK_REPORT_INIT STINT_SIZED_INIT_(stint_link_report)
+
+/* Find out whose functions the program uses, and fill *report. The library does so at its start too, and again in the
+ * first call that runs a task.
+ *
+ * 0: all are this library's, or it was built to replace none, so that stint_run and pools can be used. ENOTSUP:
+ * stint_run, stint_pool_create and stint_submit return this for options without STINT_ALLOW_UNMETERED; or for any,
+ * where this mimalloc cannot be used (stint_backend_version, or off says so). EINVAL: report is NULL, or has no size.
+ * Any thread; not from signal handlers. */
+STINT_API int stint_link_check(stint_link_report *report);
+
+STINT_END_DECLS
 
 #endif

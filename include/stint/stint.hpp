@@ -22,20 +22,20 @@
 #ifndef STINT_STINT_HPP
 #define STINT_STINT_HPP
 
-#include <stint/completions.hpp>
-#include <stint/context.hpp>
 #include <stint/coroutine.hpp>
-#include <stint/fork.hpp>
-#include <stint/future.hpp>
-#include <stint/group.hpp>
-#include <stint/guard.hpp>
-#include <stint/options.hpp>
-#include <stint/outcome.hpp>
-#include <stint/parallel.hpp>
-#include <stint/pool.hpp>
-#include <stint/serial.hpp>
+#include <stint/detail/completions.hpp>
+#include <stint/detail/context.hpp>
+#include <stint/detail/fork.hpp>
+#include <stint/detail/future.hpp>
+#include <stint/detail/group.hpp>
+#include <stint/detail/guard.hpp>
+#include <stint/detail/options.hpp>
+#include <stint/detail/outcome.hpp>
+#include <stint/detail/parallel.hpp>
+#include <stint/detail/pool.hpp>
+#include <stint/detail/serial.hpp>
+#include <stint/detail/wall.hpp>
+#include <stint/detail/when.hpp>
 #include <stint/stint.h>
-#include <stint/wall.hpp>
-#include <stint/when.hpp>
 
 #endif

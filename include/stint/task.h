@@ -1,10 +1,42 @@
 /* SPDX-License-Identifier: MIT
  *
- * The task: a function, its budget, its outcome, and stint_run, which runs one in place. */
+ * The task: a function with a budget. stint_run runs one in place and says how it ended; stint_submit of pool.h gives
+ * one to a pool.
+ *
+ *     #include <errno.h>
+ *     #include <stdio.h>
+ *     #include <stdlib.h>
+ *     #include <stint/task.h>
+ *
+ *     static int copy_text(void *text, void **value)
+ *     {
+ *         char *copy = malloc(100); // is charged to the task
+ *         if (copy == NULL)
+ *             return ENOMEM;
+ *         snprintf(copy, 100, "%s", (const char *)text);
+ *         *value = copy; // the caller's, if the task ends Ok
+ *         return 0;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         char text[] = "hello";
+ *         stint_options options = STINT_OPTIONS_INIT;
+ *         options.budget.memory = 1 << 20;
+ *         stint_outcome outcome;
+ *         if (stint_run(copy_text, text, &options, &outcome) != 0)
+ *             return 1;
+ *         printf("%s\n", stint_status_name(outcome.status));
+ *         free(outcome.value);
+ *         return 0;
+ *     }
+ *
+ * In this order: the function, its budget, its options, its outcome, stint_run, what a task may call, results that
+ * last. */
 #ifndef STINT_TASK_H
 #define STINT_TASK_H
 
-#include <stint/link.h>
+#include <stint/detail/api.h>
 
 STINT_BEGIN_DECLS
 
@@ -78,7 +110,7 @@ typedef enum stint_priority {
     STINT_PRIORITY_LOW,
 } stint_priority;
 
-/* What a report is to tell of a task that does not end Ok (report.h). */
+/* What a report is to tell of a task that does not end Ok (observe.h). */
 typedef enum stint_report_level {
     STINT_REPORT_NONE = 0, /* there is none; in a task's options: what its pool's say */
     STINT_REPORT_STACK,    /* where it was stopped, and how it came to that */
@@ -97,7 +129,7 @@ typedef struct stint_options {
 
     stint_on_interrupt on_interrupt; /* STINT_JUMP unless set */
 
-    /* For stint_submit and its like, and stint_run_reported (report.h); stint_run ignores it. */
+    /* For stint_submit and its like, and stint_run_reported (observe.h); stint_run ignores it. */
     stint_report_level report;
 
     /* Bytes that may still be allocated where an interrupt has to wait (see interrupt.h); 0: 1 MiB. What libc allocates
@@ -126,25 +158,25 @@ typedef struct stint_options {
      * it. */
     bool wipe;
 
-    unsigned flags; /* of STINT_UNTIMED (below) and STINT_ALLOW_UNMETERED (link.h) */
+    unsigned flags; /* of STINT_UNTIMED (below) and STINT_ALLOW_UNMETERED (stint.h) */
 
     /* Roll back its memory also if it ends Ok: for tasks that leave nothing of use, and then need not free it. The
      * value is passed on as it is, and must not point to memory of the task's. */
     bool discard;
 
-    /* What belongs to its request (context.h); NULL: the context of the task that submits or runs it, if that has one.
+    /* What belongs to its request (token.h); NULL: the context of the task that submits or runs it, if that has one.
      * Retained while the task is unresolved. */
     stint_context *context;
 
     /* For stint_submit and its like; stint_run ignores these two. When the task has resolved, leave a completion in
-     * this queue (completions.h; NULL: none), with this data: as if the future were added by stint_completions_add
+     * this queue (future.h; NULL: none), with this data: as if the future were added by stint_completions_add
      * right after the submission, but if there is no memory for that, the submission fails. */
     stint_completions *completions;
     void *data;
 
-    /* For its STINT_REPORT_HEAP alone (report.h): so many samples a word of 8 bytes that it allocates, as in memprof.h,
-     * up to 1; 0: none. Without such a report it changes nothing. What inner scopes allocate is sampled with it, at
-     * this rate. */
+    /* For its STINT_REPORT_HEAP alone (observe.h): so many samples a word of 8 bytes that it allocates, as
+     * stint_memprof_options has it, up to 1; 0: none. Without such a report it changes nothing. What inner scopes
+     * allocate is sampled with it, at this rate. */
     double sample_rate;
 
     /* Tell the program once when the task has used more than this percentage of a limit of its budget, 1 to 100, and
@@ -155,9 +187,14 @@ typedef struct stint_options {
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */
 
 /* In options.flags: the times in its usage are not needed. Where the task has no limit of time either, and the process
- * no limit of memory (global.h), its start and end read no clock, which is much of what a short task costs where that
+ * no limit of memory (memory.h), its start and end read no clock, which is much of what a short task costs where that
  * is slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
 #define STINT_UNTIMED 2U
+
+/* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and
+ * rollbacks cover the stint_malloc family and nothing else, a block of stint_malloc must be freed by stint_free, and a
+ * task that may be interrupted must hold no lock but a stint_mutex where it is not masked. */
+#define STINT_ALLOW_UNMETERED 1U
 
 typedef enum stint_status {
     STINT_OK = 0,    /* the function returned 0 and nothing had tripped: its memory is committed */
@@ -172,11 +209,11 @@ typedef enum stint_reason {
     STINT_REASON_MEMORY_LIMIT,        /* budget.memory: STINT_ERROR */
     STINT_REASON_DEADLINE,            /* budget.wall_ns or run_ns, when its function had begun: STINT_ERROR */
     STINT_REASON_ACCOUNT,             /* a limit of the account, or of one above it: STINT_ERROR */
-    STINT_REASON_GLOBAL_MEMORY_LIMIT, /* the process held too much, and this task was chosen (global.h): STINT_ERROR */
+    STINT_REASON_GLOBAL_MEMORY_LIMIT, /* the process held too much, and this task was chosen (memory.h): STINT_ERROR */
     STINT_REASON_TOKEN,               /* the task's token, one above it, or stint_future_cancel: STINT_CANCELLED */
     STINT_REASON_SHUTDOWN,            /* the pool was shut down by cancelling: STINT_CANCELLED */
     STINT_REASON_OUTER,               /* a scope around this one was interrupted: STINT_CANCELLED */
-    STINT_REASON_TRACKER,             /* a profile's tracker asked for it (memprof.h): STINT_ERROR */
+    STINT_REASON_TRACKER,             /* a profile's tracker asked for it (observe.h): STINT_ERROR */
     STINT_REASON_CPU,                 /* budget.cpu_ns: STINT_ERROR */
     STINT_REASON_EXPIRED,             /* budget.wall_ns had passed before its function was called: STINT_ERROR */
     STINT_REASON_EXCEPTION,           /* a C++ function threw (stint.hpp): STINT_ERROR */
@@ -187,21 +224,6 @@ typedef enum stint_reason {
     STINT_REASON_BROKEN,              /* walled: its process has said what cannot be true: STINT_ERROR */
 } stint_reason;
 
-/* The stack. A task of a pool that uses up what there is of its worker's stack ends like one that passes a limit of its
- * budget, instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible
- * task do, or else at the next sample point, for which there are 64 KiB more. If it uses those up too and still may not
- * be left (masked, or with a lock held, or inside a library that is not left), the fault is the program's, as all other
- * faults are, and as the end of any other thread's stack is. Of nested scopes the innermost one ends that began above
- * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/interrupts.md tells
- * all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks. */
-
-/* Threads. A thread that a task starts, by itself or by a library, is not the task's. What the thread allocates is the
- * process's: it is charged to nobody, stays when the task is rolled back, and no interrupt comes to the thread; nobody
- * waits for its end. A stint_run on the thread is a scope of its own. So the thread must not use the task's memory any
- * more when the task has ended without success: a task that starts threads joins them before its function returns, and
- * pushes a guard that stops and joins them when an interrupt comes. What is to be charged to the task, and to end with
- * it, is a subtask (fork.h), or a thread behind a wall (wall.h), where all threads of the child end with its task. */
-
 /* What was measured. This struct and the next one stay as they are; what is measured later gets a call of its own. */
 typedef struct stint_usage {
     uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
@@ -209,7 +231,7 @@ typedef struct stint_usage {
                          * above it, which is a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
     uint64_t samples;   /* times the meter left its fast path */
     uint64_t deferred;  /* sample points at which a due interrupt had to wait */
-    uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: roots.h */
+    uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: memory.h */
     uint64_t wall_ns;   /* from the start of the function to its end, to a microsecond; 0: STINT_UNTIMED */
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
@@ -257,8 +279,8 @@ typedef struct stint_outcome {
  * When a longjmp or setcontext leaves it, it is rolled back, its guards run, and *outcome is not filled; but only where
  * the library overrides it (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be
  * left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in it (pthread_exit,
- * pthread_cancel), it is rolled back as well, but of its guards only those run whose frames are unwound (guard.h). Do
- * not jump to a landing on another thread's stack, which cannot be told from a switch of stacks (docs/debugging.md).
+ * pthread_cancel), it is rolled back as well, but of its guards only those run whose frames are unwound (interrupt.h).
+ * Do not jump to a landing on another thread's stack, which cannot be told from a switch of stacks (docs/debugging.md).
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.
@@ -267,9 +289,9 @@ typedef struct stint_outcome {
  *   without STINT_OPTIONS_INIT.
  * E2BIG: the options set a field that this library is too old to know (stint.h).
  * ENOMEM: there is no memory for this thread's record.
- * ENOTSUP: the program is linked so that stint cannot meter it (link.h), and flags do not allow that; or the mimalloc
+ * ENOTSUP: the program is linked so that stint cannot meter it (stint.h), and flags do not allow that; or the mimalloc
  *   that the loader found is not one that this library was compiled for (stint_backend_version); or on_interrupt is
- *   STINT_UNWIND, and std::terminate is not this library's (link.h).
+ *   STINT_UNWIND, and std::terminate is not this library's (stint.h).
  * EAGAIN: the thread that watches preemptible tasks could not be started.
  * EBUSY: the account has its maximum of running tasks.
  * Any thread; any number at once. */
@@ -313,6 +335,52 @@ STINT_API const char *stint_task_name(void);
  * Any thread. */
 STINT_API const char *stint_status_name(stint_status status);
 STINT_API const char *stint_reason_name(stint_reason reason);
+
+/* The stack. A task of a pool that uses up what there is of its worker's stack ends like one that passes a limit of its
+ * budget, instead of ending the process: at once where the rules of interrupt.h allow it, as those for a preemptible
+ * task do, or else at the next sample point, for which there are 64 KiB more. If it uses those up too and still may not
+ * be left (masked, or with a lock held, or inside a library that is not left), the fault is the program's, as all other
+ * faults are, and as the end of any other thread's stack is. Of nested scopes the innermost one ends that began above
+ * the middle of the stack. A program's handler of SIGSEGV is to be set before it makes a pool. docs/interrupts.md tells
+ * all about it; the idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks. */
+
+/* Threads. A thread that a task starts, by itself or by a library, is not the task's. What the thread allocates is the
+ * process's: it is charged to nobody, stays when the task is rolled back, and no interrupt comes to the thread; nobody
+ * waits for its end. A stint_run on the thread is a scope of its own. So the thread must not use the task's memory any
+ * more when the task has ended without success: a task that starts threads joins them before its function returns, and
+ * pushes a guard that stops and joins them when an interrupt comes. What is to be charged to the task, and to end with
+ * it, is a subtask (fork.h), or a thread behind a wall (wall.h), where all threads of the child end with its task. */
+
+/* --- Results ------------------------------------------------------------------------------------------------------ */
+
+/* Blocks that are a task's result. What a task allocates with malloc lies, once it has grown past some KiB, in pages of
+ * its own, and a small block that is left there keeps a page of 64 KiB, and the heap's record, from all other use.
+ * What these functions make lies packed with what other tasks on the same thread have left: a hundred thousand results
+ * of 32 bytes take 4 MB. One of more than 80 KiB is made as stint_malloc makes it.
+ *
+ * In everything else such a block is like any other of the task: charged to its budget, the task's as long as it runs,
+ * rolled back with it if it does not end Ok, and valid after that if it does; one of an inner scope is then the outer
+ * one's. It may be freed on any thread, at any time, with free (where the library replaces it) or stint_free. Outside
+ * of all scopes, and in a subtask that another thread took, or a task that is wiped, these functions are stint_malloc
+ * and its family.
+ *
+ * The idea is from regions with an outliving parent, as in APR's pools: what is handed up is allocated up.
+ *
+ * Any thread; not from signal handlers. Each may be where an interrupt is delivered. NULL comes with errno ENOMEM. */
+
+/* size bytes, aligned as malloc's. A size of 0 gives a block that can be freed. */
+STINT_API void *stint_result_malloc(size_t size);
+
+/* count times size bytes of zeros. ENOMEM also if the product does not fit in a size_t. */
+STINT_API void *stint_result_calloc(size_t count, size_t size);
+
+/* A block of size bytes with the contents of the given one, which is freed. That may be any block of malloc's family,
+ * so this turns one into a result. A NULL block: as stint_result_malloc. When NULL is returned the given block is left
+ * as it is. */
+STINT_API void *stint_result_realloc(void *block, size_t size);
+
+/* A copy of the string. */
+STINT_API char *stint_result_strdup(const char *string);
 
 STINT_END_DECLS
 

@@ -2,17 +2,33 @@
  *
  * The wall: a task runs in a process of its own, for code that cannot be stopped in place.
  *
- *     static int parse(const void *input, size_t size, stint_reply *reply)    // in the child
+ *     #include <stdio.h>
+ *     #include <stdlib.h>
+ *     #include <stint/wall.h>
+ *
+ *     static int parse(const void *input, size_t size, stint_reply *reply) // in the child
  *     {
  *         return stint_reply_write(reply, input, size);
  *     }
  *
- *     stint_wall_options options = STINT_WALL_OPTIONS_INIT;
- *     stint_wall *wall;
- *     int error = stint_wall_create(&options, &wall);         // before any thread is started
- *     ...
- *     error = stint_submit_walled(pool, wall, parse, bytes, size, NULL, &future);
- *     error = stint_future_wait(future, &outcome);            // outcome.value: the reply, outcome.payload_size bytes
+ *     int main(void)
+ *     {
+ *         stint_wall_options options = STINT_WALL_OPTIONS_INIT;
+ *         stint_wall *wall;
+ *         stint_pool *pool;
+ *         stint_future *future;
+ *         stint_outcome outcome;
+ *         if (stint_wall_create(&options, &wall) != 0 || stint_pool_create(NULL, &pool) != 0) // walls before threads
+ *             return 1;
+ *         if (stint_submit_walled(pool, wall, parse, "hello", 6, NULL, &future) == 0) {
+ *             if (stint_future_wait(future, &outcome) == 0 && outcome.status == STINT_OK)
+ *                 printf("%s, %zu bytes\n", (const char *)outcome.value, outcome.payload_size); // the reply
+ *             free(outcome.value);
+ *             stint_future_release(future);
+ *         }
+ *         stint_pool_destroy(pool);
+ *         return stint_wall_destroy(wall);
+ *     }
  *
  * A walled task has the budget, the token, the account and the future of any other task, and ends with the same
  * reasons. But whatever its code does, the program goes on: it may dereference NULL, free twice, call abort() or
@@ -33,6 +49,7 @@
 #ifndef STINT_WALL_H
 #define STINT_WALL_H
 
+#include <stint/detail/api.h>
 #include <stint/future.h>
 #include <stint/pool.h>
 #include <stint/task.h>
@@ -172,7 +189,7 @@ typedef struct stint_wall_options {
     size_t message_size;
 
     size_t queue_capacity; /* tasks that may wait for a child at once; 0: 4096 */
-    unsigned flags;        /* 0 or STINT_ALLOW_UNMETERED (link.h) */
+    unsigned flags;        /* 0 or STINT_ALLOW_UNMETERED (stint.h) */
 } stint_wall_options;
 
 #define STINT_WALL_OPTIONS_INIT STINT_SIZED_INIT_(stint_wall_options)

@@ -15,7 +15,7 @@
 
 #include "test.h"
 #include <jansson.h>
-#include <stint/version.h>
+#include <stint/stint.h>
 
 static const char *program;
 static char folder[] = "/tmp/stint-batch-XXXXXX";

@@ -2,7 +2,7 @@
  *
  * Samples of one task alone, for its report. */
 #include <math.h>
-#include <stint/profile.h>
+#include <stint/observe.h>
 #include <sys/wait.h>
 
 #include "reports.h"

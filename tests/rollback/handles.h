@@ -9,7 +9,7 @@
 #include <dirent.h>
 #include <regex.h>
 #include <stdatomic.h>
-#include <stint/memprof.h>
+#include <stint/observe.h>
 #include <wchar.h>
 
 /* Opens something, with its structure, if there is one, in a variable that is gone by the end. NULL: it could not. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A strict reader of traces (stint/trace.h), in place of Perfetto's, which is packaged nowhere: check(path) gives what is
+"""A strict reader of traces (stint/observe.h), in place of Perfetto's, which is packaged nowhere: check(path) gives what is
 in one, or says what is wrong with it."""
 import json
 

@@ -4,7 +4,7 @@
 #ifndef STINT_DETAIL_EXCEPTION_H
 #define STINT_DETAIL_EXCEPTION_H
 
-#include <stint/api.h>
+#include <stint/detail/api.h>
 
 STINT_BEGIN_DECLS
 

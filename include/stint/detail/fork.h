@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stint_fork and stint_join of stint/fork.h, and the forks of stint/fork_typed.h, are made of, so that they cost a
+ * What stint_fork and stint_join of stint/fork.h, and the forks of stint/fork.h, are made of, so that they cost a
  * few instructions where they stand. Nothing here but those two is called by a user: what ends in an underscore changes
  * from one version to the next. On the thread that forks. */
+#ifndef STINT_FORK_H /* included by itself: what leads here has to come first */
+#include <stint/fork.h>
+#endif
+
 #ifndef STINT_DETAIL_FORK_H
 #define STINT_DETAIL_FORK_H
 
 #include <errno.h>
-#include <stint/fork.h>
 #include <string.h>
 
 STINT_BEGIN_DECLS

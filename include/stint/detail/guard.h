@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What STINT_GUARD of stint/guard.h is made of. Nothing here is called by a user. */
+ * What STINT_GUARD of stint/interrupt.h is made of. Nothing here is called by a user. */
 #ifndef STINT_DETAIL_GUARD_H
 #define STINT_DETAIL_GUARD_H
 
-#include <stint/guard.h>
+#include <stint/interrupt.h>
 
 STINT_BEGIN_DECLS
 

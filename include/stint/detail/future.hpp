@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <utility>
 
+#include <stint/detail/guard.hpp>
+#include <stint/detail/outcome.hpp>
 #include <stint/future.h>
-#include <stint/guard.hpp>
-#include <stint/outcome.hpp>
 
 namespace stint
 {

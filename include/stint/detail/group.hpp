@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups for C++: stint/group.h. Part of stint.hpp. */
+ * Groups for C++: stint/future.h. Part of stint.hpp. */
 #ifndef STINT_GROUP_HPP
 #define STINT_GROUP_HPP
 
@@ -8,9 +8,9 @@
 #include <chrono>
 #include <utility>
 
-#include <stint/group.h>
-#include <stint/pool.hpp>
-#include <stint/when.hpp>
+#include <stint/detail/pool.hpp>
+#include <stint/detail/when.hpp>
+#include <stint/future.h>
 
 namespace stint
 {

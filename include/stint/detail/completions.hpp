@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * A completion queue for C++: stint/completions.h. Part of stint.hpp. */
+ * A completion queue for C++: stint/future.h. Part of stint.hpp. */
 #ifndef STINT_COMPLETIONS_HPP
 #define STINT_COMPLETIONS_HPP
 
 #include <cstddef>
 #include <utility>
 
-#include <stint/completions.h>
-#include <stint/future.hpp>
+#include <stint/detail/future.hpp>
+#include <stint/future.h>
 
 namespace stint
 {
 
 /* Many futures, one file descriptor. Move-only. Its functions throw std::system_error. Any thread, as in
- * stint/completions.h. */
+ * stint/future.h. */
 class Completions
 {
   public:

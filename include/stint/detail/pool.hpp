@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <stint/delayed.h>
-#include <stint/future.hpp>
+#include <stint/detail/future.hpp>
 #include <stint/interrupt.h>
+#include <stint/later.h>
 #include <stint/pool.h>
 
 namespace stint

@@ -16,8 +16,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <stint/detail/outcome.hpp>
 #include <stint/fork.h>
-#include <stint/outcome.hpp>
 
 namespace stint
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a task of C++ sees of itself: its context (stint/context.h), its name, what it has used and has left. Part of
+ * What a task of C++ sees of itself: its context (stint/token.h), its name, what it has used and has left. Part of
  * stint.hpp. */
 #ifndef STINT_CONTEXT_HPP
 #define STINT_CONTEXT_HPP
@@ -8,9 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include <stint/context.h>
-#include <stint/guard.hpp>
-#include <stint/options.hpp>
+#include <stint/detail/guard.hpp>
+#include <stint/detail/options.hpp>
+#include <stint/token.h>
 
 namespace stint
 {

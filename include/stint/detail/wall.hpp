@@ -30,9 +30,9 @@
 #include <utility>
 #include <vector>
 
-#include <stint/future.hpp>
+#include <stint/detail/future.hpp>
+#include <stint/detail/pool.hpp>
 #include <stint/interrupt.h>
-#include <stint/pool.hpp>
 #include <stint/wall.h>
 
 namespace stint

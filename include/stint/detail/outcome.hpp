@@ -21,8 +21,8 @@
 #include <utility>
 
 #include <stint/detail/exception.h>
+#include <stint/detail/options.hpp>
 #include <stint/interrupt.h>
-#include <stint/options.hpp>
 #include <stint/task.h>
 
 namespace stint

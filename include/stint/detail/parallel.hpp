@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loops, reductions and sorting inside a C++ task: stint/parallel.h with lambdas, values of any type, and exceptions.
+ * Loops, reductions and sorting inside a C++ task: stint/fork.h with lambdas, values of any type, and exceptions.
  * Part of stint.hpp.
  *
  * An exception ends the whole: what has not begun is left out, what runs is waited for, and the exception leaves from
  * here (of several, any). All throw std::system_error too; ECANCELED: the task is being interrupted. grain is that of
- * stint/parallel.h. Any thread. */
+ * stint/fork.h. Any thread. */
 #ifndef STINT_PARALLEL_HPP
 #define STINT_PARALLEL_HPP
 
@@ -20,8 +20,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <stint/fork.hpp>
-#include <stint/parallel.h>
+#include <stint/detail/fork.hpp>
+#include <stint/fork.h>
 
 namespace stint
 {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <stint/future.hpp>
+#include <stint/detail/future.hpp>
 
 namespace stint
 {

@@ -292,7 +292,7 @@ class Options
         options_.priority = priority;
         return *this;
     }
-    /* STINT_UNTIMED: stint/task.h. STINT_ALLOW_UNMETERED: stint/link.h. */
+    /* STINT_UNTIMED: stint/task.h. STINT_ALLOW_UNMETERED: stint/stint.h. */
     Options &flags(unsigned flags) noexcept
     {
         options_.flags = flags;

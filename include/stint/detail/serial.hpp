@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Serial queues for C++: stint/serial.h. Part of stint.hpp. */
+ * Serial queues for C++: stint/later.h. Part of stint.hpp. */
 #ifndef STINT_SERIAL_HPP
 #define STINT_SERIAL_HPP
 
 #include <cstddef>
 #include <utility>
 
-#include <stint/pool.hpp>
-#include <stint/serial.h>
+#include <stint/detail/pool.hpp>
+#include <stint/later.h>
 
 namespace stint
 {

@@ -7,10 +7,9 @@
 
 #include <utility>
 
-#include <stint/blocking.h>
-#include <stint/guard.h>
 #include <stint/interrupt.h>
-#include <stint/roots.h>
+#include <stint/memory.h>
+#include <stint/pool.h>
 
 namespace stint
 {
@@ -48,7 +47,7 @@ class [[nodiscard]] Keep
     Keep &operator=(const Keep &) = delete;
 };
 
-/* The task may sleep meanwhile: a substitute worker takes its place (stint/blocking.h). */
+/* The task may sleep meanwhile: a substitute worker takes its place (stint/pool.h). */
 class [[nodiscard]] Blocking
 {
   public:
