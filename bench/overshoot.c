@@ -6,7 +6,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "alloc/base/sampling.h"
+#include "alloc/platform/sampling.h"
 #include "bench.h"
 #include "task.h"
 

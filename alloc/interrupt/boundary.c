@@ -10,9 +10,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "cxx.h"
 #include "hold.h"
 

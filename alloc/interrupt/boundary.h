@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <stint/task.h>
 
-#include "alloc/base/scope_state.h"
+#include "alloc/platform/scope_state.h"
 
 /* Call fn(arg, value), the scope's function. Thread of the scope. */
 int sti_boundary_run(struct sti_scope *scope, stint_fn *fn, void *arg, void **value);

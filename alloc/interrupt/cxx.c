@@ -9,14 +9,14 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/callstack.h"
-#include "alloc/base/hooks.h"
-#include "alloc/base/link.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/unwinder.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/callstack.h"
+#include "alloc/platform/hooks.h"
+#include "alloc/platform/link.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/unwinder.h"
 
 /* --- Finding the C++ runtimes. --- */
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/base/scope_state.h"
+#include "alloc/platform/scope_state.h"
 
 /* --- The C++ runtimes of the process, if it has any: their functions, and each thread's records of exceptions. The
  * library links none. Any thread.

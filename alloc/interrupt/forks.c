@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 int sti_forks_register(struct sti_forks *forks)
 {

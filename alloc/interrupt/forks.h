@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 /* --- Forks that only their own thread can run, in their joins: all of a thread that is no worker, and those of a
  * worker that find no slot. They are counted here, so that a scope that returns without joining them fails. In a scope

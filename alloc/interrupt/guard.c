@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "boundary.h"
 #include "hook.h"
 #include "pushed.h"

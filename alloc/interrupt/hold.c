@@ -15,11 +15,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
+#include "alloc/platform/tracing.h"
 #include "cxx.h"
 #include "way.h"
 

@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 #define STI_HOLD_NAMED (INT_MIN / 2)
 

@@ -9,10 +9,10 @@
 #include <stint/interrupt.h>
 #include <stint/pool.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "boundary.h"
 #include "interrupt.h"
 #include "pushed.h"

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 /* --- Interrupt hooks from the inside, and the watch of a scope. Thread of the scope only. --- */
 

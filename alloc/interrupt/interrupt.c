@@ -16,13 +16,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/module.h"
-#include "alloc/base/reporting.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/reporting.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
+#include "alloc/platform/tracing.h"
 #include "cxx.h"
 #include "forks.h"
 #include "hold.h"

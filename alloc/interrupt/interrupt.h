@@ -10,9 +10,9 @@
 #include <stint/task.h>
 #include <sys/select.h> /* sigset_t */
 
-#include "alloc/base/clock.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 /* --- Interrupts: what has tripped a scope, whether it may be delivered here and now, and the jump. Thread of the scope
  * only.

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "boundary.h"
 #include "cxx.h"
 #include "forks.h"

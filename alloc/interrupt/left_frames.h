@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 /* Before a jump to a frame with this stack pointer: whatever it passes is ended. A scope of stint_run is rolled back;
  * guards run, forks are taken back or waited for, hooks go. Does not return where the jump would leave a task of a

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/thread.h"
+#include "alloc/platform/thread.h"
 
 #define AT_A_TIME ((size_t)4096) /* a pipe or a socket that can be written to takes so much at once */
 #define LOOK_EVERY 10            /* milliseconds, while it cannot */

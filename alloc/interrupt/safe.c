@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc/base/assumption.h"
-#include "alloc/base/caller.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
+#include "alloc/platform/assumption.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
 #include "hold.h"
 
 /* --- Functions of libc's that only look at memory or copy it. They call nothing but each other, and have nothing, not

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/callstack.h"
-#include "alloc/base/scope_state.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/callstack.h"
+#include "alloc/platform/scope_state.h"
 
 /* What an interrupt of the innermost scope, or of a tripped one around it, has to wait for now; STINT_DEFERRAL_NONE:
  * nothing, so that all frames between here and the innermost scope may be left.

@@ -13,12 +13,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/clock.h"
-#include "alloc/base/machine.h"
-#include "alloc/base/process.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/machine.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "interrupt.h"
 #include "safe.h"
 #include "watch.h"

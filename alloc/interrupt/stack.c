@@ -14,9 +14,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/base/lasting.h"
-#include "alloc/base/machine.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/lasting.h"
+#include "alloc/platform/machine.h"
+#include "alloc/platform/thread.h"
 #include "safe.h"
 
 #define PAGE ((uintptr_t)4096) /* of x86-64 */

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unwind.h>
 
-#include "alloc/base/callstack.h"
-#include "alloc/base/module.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/callstack.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "cxx.h"
 #include "guard.h"
 #include "hold.h"

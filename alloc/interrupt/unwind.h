@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "alloc/base/scope_state.h"
+#include "alloc/platform/scope_state.h"
 
 /* --- STINT_UNWIND: leaving the task's code frame by frame, so that destructors and cleanup attributes run.
  *

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "alloc/base/process.h"
-#include "alloc/base/tracing.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/tracing.h"
 #include "watch.h"
 
 /* --- From the thread that finds one to the watch. A place is FREE, taken (FILLING) by a compare-and-swap, filled, and

@@ -14,8 +14,8 @@
 #include <stint/observe.h>
 #include <stint/pool.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/tally.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/tally.h"
 
 /* So much of a limit; never: UINT64_MAX where it is 0, or is only measured. */
 static inline uint64_t sti_warning_part(uint64_t limit, unsigned percent)

@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/system.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/system.h"
+#include "alloc/platform/thread.h"
 #include "boundary.h"
 #include "warning.h"
 
@@ -392,7 +392,7 @@ uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
     return used >= limit ? now : sti_saturating_add(now, limit - used);
 }
 
-/* --- Limits that are changed while the task runs: base/limits.h. --- */
+/* --- Limits that are changed while the task runs: platform/limits.h. --- */
 
 static void take_cpu_limit(struct sti_scope *scope, uint64_t limit)
 {

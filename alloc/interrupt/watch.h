@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alloc/base/scope_state.h"
+#include "alloc/platform/scope_state.h"
 
 /* --- The watch: one thread for the process that looks at what no running code looks at: a task that sleeps in a system
  * call or loops without allocating, and a token that somebody polls. It is started at the first need, sleeps until the
@@ -108,7 +108,7 @@ bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now);
 /* For the watch: when the limit is reached at the earliest, or a time that has passed. UINT64_MAX: there is none. */
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);
 
-/* --- Limits that are changed while the task runs: base/limits.h. --- */
+/* --- Limits that are changed while the task runs: platform/limits.h. --- */
 
 /* Have its thread for running tasks and warnings, at least. 0 or an errno value. Any thread, not in signal handlers. */
 int sti_watch_have(void);

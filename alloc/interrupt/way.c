@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "alloc/base/assumption.h"
-#include "alloc/base/callstack.h"
-#include "alloc/base/machine.h"
+#include "alloc/platform/assumption.h"
+#include "alloc/platform/callstack.h"
+#include "alloc/platform/machine.h"
 
 static bool is_reached(const struct sti_way *way)
 {

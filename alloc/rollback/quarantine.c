@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "alloc/base/backend.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
+#include "alloc/heap/heap.h"
 #include "alloc/interrupt/hold.h"
-#include "heap.h"
+#include "alloc/platform/backend.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 
 /* Of a thread; and stretches of pages side by side, of a heap: what lies beyond is left accessible, as each may take
  * two of the process's mappings, of 65530. */

@@ -7,17 +7,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "alloc/base/backend.h"
-#include "alloc/base/process.h"
-#include "alloc/base/sampling.h"
-#include "alloc/base/thread.h"
+#include "alloc/heap/checked.h"
+#include "alloc/heap/free.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/kept.h"
+#include "alloc/heap/retired.h"
 #include "alloc/interrupt/hold.h"
-#include "checked.h"
-#include "free.h"
-#include "heap.h"
-#include "kept.h"
+#include "alloc/platform/backend.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/sampling.h"
+#include "alloc/platform/thread.h"
 #include "quarantine.h"
-#include "retired.h"
 #include "roots.h"
 
 /* --- The end of a heap in which something is kept. --- */

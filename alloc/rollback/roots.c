@@ -16,14 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/lasting.h"
-#include "alloc/base/process.h"
-#include "alloc/base/reporting.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/kept.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/cxx.h"
-#include "heap.h"
-#include "kept.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/lasting.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/reporting.h"
 
 /* --- The scan of roots. Thread of the scope only, outside its scope.
  *

@@ -7,16 +7,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "alloc/base/backend.h"
-#include "alloc/base/caller.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/mapping.h"
+#include "alloc/heap/nursery.h"
 #include "alloc/interrupt/boundary.h"
-#include "heap.h"
-#include "mapping.h"
-#include "nursery.h"
+#include "alloc/platform/backend.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "roots.h"
 
 /* --- The entries: a list for each log, and a table by key, for ending one. One lock for all: beside what it costs to

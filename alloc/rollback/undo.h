@@ -8,17 +8,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/process.h"
+#include "alloc/platform/process.h"
 
 /* --- A scope's log. The overrides of the functions that change something (override_thread.c,
- * charge/override_handle.c) note the change in the log of the innermost scope, with what undoes it. A rollback undoes
- * all that is noted, the newest first, before the task's memory goes; a commit drops it; an inner scope that ends Ok
- * appends its log to that of the scope around it. There are three sorts:
+ * interpose/override_handle.c) note the change in the log of the innermost scope, with what undoes it. A rollback
+ * undoes all that is noted, the newest first, before the task's memory goes; a commit drops it; an inner scope that
+ * ends Ok appends its log to that of the scope around it. There are three sorts:
  *
  * - what is the thread's own: a thread-specific value, the locale, the signal mask, cancellation. Only that thread can
  *   undo it. Of several changes in a scope the first is noted, which knows how it was before.
  * - what the kernel has been told of pages of the task's heaps: before others get them they are pages like any other
- *   (charge/override_mapping.c).
+ *   (interpose/override_mapping.c).
  * - a handle of libc's: a FILE, a DIR, a regex_t. What lies behind one is libc's memory, and a descriptor besides, so
  *   no rollback of a heap takes it back; and a stream into a block of the task's would go on writing there. Any thread
  *   may close a handle, which ends its entry. One that a variable still leads to is left open, as a heap would be kept

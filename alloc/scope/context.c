@@ -14,19 +14,19 @@
 #include <stint/token.h>
 #include <string.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
-#include "alloc/base/sampling.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/charge/account.h"
-#include "alloc/charge/allocate.h"
-#include "alloc/charge/shared_budget.h"
+#include "alloc/heap/free.h"
+#include "alloc/heap/held.h"
+#include "alloc/heap/nursery.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/free.h"
-#include "alloc/rollback/held.h"
-#include "alloc/rollback/nursery.h"
+#include "alloc/meter/account.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/meter/shared_budget.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/sampling.h"
+#include "alloc/platform/scope_state.h"
 
 /* --- Contexts. Any thread. A scope's is in its request's options, so a task without one pays nothing for it. */
 

@@ -11,8 +11,8 @@
 #include <stint/token.h>
 #include <string.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 /* --- The context of a scope, to start another in it. Thread of the scope. --- */
 

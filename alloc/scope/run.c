@@ -13,18 +13,18 @@
 #include <stint/task.h>
 #include <stint/token.h>
 
-#include "alloc/base/machine.h"
-#include "alloc/base/process.h"
-#include "alloc/base/reporting.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/platform/machine.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/reporting.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
+#include "alloc/platform/tracing.h"
 #include "context.h"
 #include "scope.h"
 

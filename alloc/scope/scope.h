@@ -10,9 +10,9 @@
 #include <stint/task.h>
 #include <string.h>
 
-#include "alloc/base/link.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/sized.h"
+#include "alloc/platform/link.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/sized.h"
 #include "context.h"
 
 /* --- The scope: the boundary a task runs in. Here are the two ways to run one (its state, which the

@@ -18,21 +18,21 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "alloc/base/backend.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/reporting.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/global.h"
-#include "alloc/charge/shared_budget.h"
+#include "alloc/heap/heap.h"
+#include "alloc/heap/held.h"
+#include "alloc/heap/mapping.h"
+#include "alloc/heap/retired.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/rollback/heap.h"
-#include "alloc/rollback/held.h"
-#include "alloc/rollback/mapping.h"
+#include "alloc/meter/global.h"
+#include "alloc/meter/shared_budget.h"
+#include "alloc/platform/backend.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/reporting.h"
+#include "alloc/platform/thread.h"
 #include "alloc/rollback/quarantine.h"
-#include "alloc/rollback/retired.h"
 #include "alloc/rollback/rollback.h"
 
 static struct sti_share *make_share(struct sti_group *group, struct sti_thread *thread)

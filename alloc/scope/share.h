@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/thread.h"
+#include "alloc/platform/thread.h"
 
 struct sti_group;
 struct sti_share;

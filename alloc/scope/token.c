@@ -6,11 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 
 /* --- Tokens. Any thread; setting and reading one also from signal handlers.
  *

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "alloc/base/sampling.h"
+#include "alloc/platform/sampling.h"
 
 #define MEAN_SIZE 8192
 

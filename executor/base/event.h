@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/clock.h"
+#include "alloc/platform/clock.h"
 
 /* --- The kernel's half of sleeping: wait while a word of memory has a value, wake all who do. A wait may end for no
  * reason: the caller looks again. Any thread. */

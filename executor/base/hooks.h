@@ -2,7 +2,7 @@
  *
  * The executor's hooks: all that one of its folders has done by a later one, or a file by one that stands above it in
  * its folder. They stand here by the file that does it, whose header says more; executor/start/hooks.c says which
- * function each of them is. Of the ground floor: alloc/base/hooks.h. */
+ * function each of them is. Of the ground floor: alloc/platform/hooks.h. */
 #ifndef STI_EXECUTOR_BASE_HOOKS_H
 #define STI_EXECUTOR_BASE_HOOKS_H
 

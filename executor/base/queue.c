@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/base/process.h"
+#include "alloc/platform/process.h"
 
 /* --- A bounded queue for many producers and many consumers, after Vyukov. head and tail count all pops and pushes so
  * far; position p belongs to slot p modulo the capacity. A slot's turn says whose turn it is there:
@@ -144,8 +144,8 @@ size_t sti_queue_length(const struct sti_queue *queue)
  *          t >  b-1: empty.
  *
  * The one race that needs sequential consistency: take must not claim entry b-1 in silence while a thief moves top
- * there. It is a handshake (alloc/base/thread.h): the owner stores bottom, then loads top; the thief loads top (or has
- * moved it), then loads bottom. If the owner's load of top came before top reached b-1, then so did its store of
+ * there. It is a handshake (alloc/platform/thread.h): the owner stores bottom, then loads top; the thief loads top (or
+ * has moved it), then loads bottom. If the owner's load of top came before top reached b-1, then so did its store of
  * bottom, and the thief that finds top at b-1 finds bottom at b-1 too, or a later value of it: nothing to steal.
  *
  * Reuse of a slot: push finds room only if top (acquire) has passed the slot's old entry. The thief that moved top read

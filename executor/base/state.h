@@ -18,12 +18,12 @@
 #include <stint/token.h>
 #include <sys/queue.h>
 
-#include "alloc/base/limits.h"
-#include "alloc/base/tally.h"
-#include "alloc/charge/account.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/limits.h"
+#include "alloc/platform/tally.h"
 #include "event.h"
 #include "queue.h"
 #include "split.h"

@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <stint/interrupt.h>
 
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/process.h"
-#include "alloc/base/tracing.h"
-#include "alloc/charge/shared_budget.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/way.h"
+#include "alloc/meter/shared_budget.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/tracing.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
 #include "executor/base/state.h"

@@ -8,7 +8,7 @@
 #include <stint/memory.h>
 #include <string.h>
 
-#include "alloc/base/process.h"
+#include "alloc/platform/process.h"
 #include "executor/base/split.h"
 #include "executor/worker/worker.h"
 

@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stint/pool.h>
 
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/account.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/token.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 #include "executor/base/state.h"
 #include "executor/queue/fair_entry.h"
 #include "executor/task/compound.h"

@@ -10,12 +10,12 @@
 #include <stint/observe.h>
 #include <string.h>
 
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
+#include "alloc/heap/kept.h"
 #include "alloc/interrupt/output.h"
 #include "alloc/interrupt/warning.h"
-#include "alloc/rollback/kept.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "pools.h"
 
 enum type { COUNTER, GAUGE, HISTOGRAM };

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/watch.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/thread.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/continuation.h"
 #include "executor/task/delays.h"

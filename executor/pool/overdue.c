@@ -8,9 +8,9 @@
 #include <stint/account.h>
 #include <stint/pool.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
 #include "executor/base/state.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/substitute.h"

@@ -12,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc/base/link.h"
-#include "alloc/base/process.h"
-#include "alloc/base/sized.h"
-#include "alloc/base/system.h"
-#include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/platform/link.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/sized.h"
+#include "alloc/platform/system.h"
+#include "alloc/platform/thread.h"
+#include "alloc/platform/tracing.h"
 #include "alloc/scope/context.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/queue/queue_slots.h"

@@ -10,12 +10,12 @@
 #include <stint/pool.h>
 #include <string.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/sized.h"
-#include "alloc/base/utf8.h"
-#include "alloc/charge/account.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/sized.h"
+#include "alloc/platform/utf8.h"
 #include "executor/base/state.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/queue/queue_slots.h"

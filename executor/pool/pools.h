@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stint/pool.h>
 
-#include "alloc/base/tally.h"
+#include "alloc/platform/tally.h"
 #include "executor/base/state.h"
 
 /* --- The list of the process's pools: for what comes from outside and concerns all of them. Two things do: a free slot

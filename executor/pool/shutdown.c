@@ -8,9 +8,9 @@
 #include <sched.h>
 #include <stddef.h>
 
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/hook.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/queue/queue_slots.h"
 #include "executor/task/continuation.h"

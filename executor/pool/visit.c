@@ -11,11 +11,11 @@
 #include <stint/pool.h>
 #include <string.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/hold.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "executor/base/event.h"
 #include "executor/base/state.h"
 #include "executor/base/visits.h"

@@ -6,9 +6,9 @@
 
 #include <stddef.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/account.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
 
 /* --- One entry of the fair queue: its states, its time, what is charged to it. Under the room's lock.
  *

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/account.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
 #include "alloc/scope/context.h"
 #include "executor/base/hooks.h"
 #include "executor/base/state.h"

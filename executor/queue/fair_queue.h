@@ -30,8 +30,9 @@
  *
  * A slot that is free again is for one: of all pools' entries that are held back for the account, one that has waited
  * longest gets ready (pools.c), and the others stay. If that one cannot use it, it is offered again. So it is when all
- * threads of its pool have fallen asleep: a handshake by fences (alloc/base/thread.h) between the last of them, which
- * stores that nobody holds a place, and looks whether an entry is ready; and who made it ready, and looks at places.
+ * threads of its pool have fallen asleep: a handshake by fences (alloc/platform/thread.h) between the last of them,
+ * which stores that nobody holds a place, and looks whether an entry is ready; and who made it ready, and looks at
+ * places.
  *
  * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by
  * sti_fair_queue_remove. Until then the pool cannot be freed, so a thread that has claimed one may touch the pool.

@@ -7,8 +7,8 @@
 #include <sched.h>
 #include <stddef.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
 #include "executor/base/hooks.h"
 #include "executor/base/state.h"
 #include "fair_queue.h"

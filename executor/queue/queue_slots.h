@@ -18,8 +18,8 @@
  *   taker:   takes a task out, so that its slot is free; claims the task, or fails to (a locked instruction); reads
  *            line
  *
- * A handshake (alloc/base/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency Kit's
- * fence after it is for processors where a locked instruction does not order what comes after. While there is no
+ * A handshake (alloc/platform/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency
+ * Kit's fence after it is for processors where a locked instruction does not order what comes after. While there is no
  * waiter, a taker reads one word that no thread writes. */
 #ifndef STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 #define STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H

@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/process.h"
-#include "alloc/base/system.h"
-#include "alloc/base/thread.h"
-#include "alloc/interrupt/override_lock.h"
+#include "alloc/heap/free.h"
+#include "alloc/interpose/override_lock.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/profile/memprof.h"
-#include "alloc/profile/profile.h"
-#include "alloc/rollback/free.h"
+#include "alloc/observe/memprof.h"
+#include "alloc/observe/profile.h"
+#include "alloc/observe/trace.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/system.h"
+#include "alloc/platform/thread.h"
 #include "alloc/rollback/quarantine.h"
-#include "alloc/trace/trace.h"
 #include "executor/wall/wall.h"
 #include "executor/worker/worker.h"
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which function each hook is, of the ground floor (alloc/base/hooks.h) and of the executor (executor/base/hooks.h):
- * the one place that knows it. To add one: a line there, which says what is to be done, and one here. */
-#include "alloc/base/hooks.h"
+ * Which function each hook is, of the ground floor (alloc/platform/hooks.h) and of the executor
+ * (executor/base/hooks.h): the one place that knows it. To add one: a line there, which says what is to be done, and
+ * one here. */
+#include "alloc/platform/hooks.h"
 
-#include "alloc/charge/allocate.h"
+#include "alloc/interpose/override_cxx.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/override_cxx.h"
 #include "alloc/interrupt/unwind.h"
-#include "alloc/profile/followed.h"
-#include "alloc/profile/memprof.h"
-#include "alloc/profile/sample.h"
-#include "alloc/report/report.h"
-#include "alloc/report/where.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/observe/followed.h"
+#include "alloc/observe/memprof.h"
+#include "alloc/observe/report.h"
+#include "alloc/observe/report_where.h"
+#include "alloc/observe/sample.h"
 #include "alloc/scope/scope.h"
 #include "alloc/scope/share.h"
 #include "executor/base/hooks.h"

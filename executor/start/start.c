@@ -7,20 +7,20 @@
  * what it needs at its first call, if that comes earlier (module.h), and a scope may even have been run. The list only
  * has what must not wait for a first call, or costs less here. To add something: a line, and why it stands where it
  * does, where that matters. What can be made at its first use is not among these: each process pays for them. */
-#include "alloc/base/assumption.h"
-#include "alloc/base/caller.h"
-#include "alloc/base/lasting.h"
-#include "alloc/charge/allocate.h"
-#include "alloc/charge/override_mapping.h"
+#include "alloc/heap/checked.h"
+#include "alloc/heap/heap.h"
+#include "alloc/interpose/override_mapping.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/safe.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/profile/profile.h"
-#include "alloc/rollback/checked.h"
-#include "alloc/rollback/heap.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/observe/profile.h"
+#include "alloc/observe/trace.h"
+#include "alloc/platform/assumption.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/lasting.h"
 #include "alloc/scope/share.h"
-#include "alloc/trace/trace.h"
 #include "forks.h"
 
 __attribute__((constructor(101))) static void start(void)

@@ -27,10 +27,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/allocate.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "completions.h"
 #include "continuation.h"
 #include "task.h"

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stint/future.h>
 
-#include "alloc/base/process.h"
-#include "alloc/charge/allocate.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/process.h"
 #include "delays.h"
 #include "task.h"
 

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stint/future.h>
 
-#include "alloc/base/process.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/process.h"
 #include "alloc/scope/context.h"
 #include "executor/base/event.h"
 #include "executor/base/state.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "alloc/base/module.h"
+#include "alloc/platform/module.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "continuation.h"

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/thread.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/thread.h"
 #include "continuation.h"
 #include "task.h"
 

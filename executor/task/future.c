@@ -10,11 +10,11 @@
 #include <stint/interrupt.h>
 #include <stint/token.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/watch.h"
-#include "alloc/report/report.h"
+#include "alloc/observe/report.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "compound.h"
 #include "delays.h"
 #include "executor/base/event.h"

@@ -12,9 +12,9 @@
 #include <stint/interrupt.h>
 #include <sys/queue.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/allocate.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
 #include "compound.h"
 #include "continuation.h"
 #include "executor/base/hooks.h"

@@ -6,9 +6,9 @@
 #include <stint/later.h>
 #include <sys/queue.h>
 
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/allocate.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
 #include "continuation.h"
 #include "delays.h"
 #include "task.h"

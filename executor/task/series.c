@@ -6,10 +6,10 @@
 #include <stint/later.h>
 #include <stint/token.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/allocate.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"

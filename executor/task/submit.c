@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <stint/pool.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/process.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/process.h"
 #include "alloc/scope/scope.h"
 #include "completions.h"
 #include "continuation.h"

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "alloc/base/tracing.h"
+#include "alloc/platform/tracing.h"
 #include "executor/base/hooks.h"
 #include "executor/base/state.h"
 #include "executor/queue/queue_slots.h"

@@ -10,10 +10,10 @@
 #include <stint/interrupt.h>
 #include <stint/token.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/account.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "alloc/scope/scope.h"
 #include "continuation.h"
 #include "executor/base/hooks.h"

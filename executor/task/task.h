@@ -41,11 +41,11 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/limits.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/token.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/limits.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "alloc/scope/context.h"
 #include "executor/base/state.h"
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/base/instrumentation.h"
-#include "alloc/report/report.h"
+#include "alloc/observe/report.h"
+#include "alloc/platform/instrumentation.h"
 
 #define PAGE ((size_t)4096)
 

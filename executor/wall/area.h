@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include <stint/wall.h>
 
-#include "alloc/base/limits.h"
+#include "alloc/platform/limits.h"
 #include "config.h"
 #include "crash.h"
 

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/process.h"
+#include "alloc/platform/process.h"
 #include "group.h"
 
 #define KILL_PATIENCE_MS 100

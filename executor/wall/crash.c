@@ -18,12 +18,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/base/caller.h"
-#include "alloc/base/callstack.h"
-#include "alloc/base/machine.h"
-#include "alloc/base/scope_state.h"
-#include "alloc/base/thread.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/platform/caller.h"
+#include "alloc/platform/callstack.h"
+#include "alloc/platform/machine.h"
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
 #define PAGE ((size_t)4096)
 #define STACK_SIZE ((size_t)256 << 10) /* handlers of the task's run there, too */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the program makes of a child's end: a report (alloc/report), of a record that may say anything, and of what the
+ * What the program makes of a child's end: a report (alloc/observe), of a record that may say anything, and of what the
  * kernel has said; see crash_report.h. In the program; any thread. */
 #include "crash_report.h"
 
@@ -9,7 +9,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "alloc/report/report.h"
+#include "alloc/observe/report.h"
 
 /* --- The record. */
 

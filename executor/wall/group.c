@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/process.h"
+#include "alloc/platform/process.h"
 #include "limits.h"
 
 #define FOLDER_MAX (2 * STI_WALL_PATH_SIZE)

@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/thread.h"
-#include "alloc/charge/account.h"
-#include "alloc/charge/meter.h"
 #include "alloc/interrupt/warning.h"
-#include "alloc/report/report.h"
+#include "alloc/meter/account.h"
+#include "alloc/meter/meter.h"
+#include "alloc/observe/report.h"
+#include "alloc/platform/thread.h"
 #include "alloc/scope/run.h"
 #include "crash.h"
 #include "sandbox.h"

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "alloc/base/system.h"
+#include "alloc/platform/system.h"
 #include "inside.h"
 #include "template.h"
 

@@ -37,8 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alloc/base/process.h"
-#include "alloc/base/system.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/system.h"
 #include "area.h"
 #include "sandbox.h"
 

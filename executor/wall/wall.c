@@ -20,11 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "alloc/base/link.h"
-#include "alloc/base/module.h"
-#include "alloc/base/process.h"
-#include "alloc/base/sized.h"
-#include "alloc/base/system.h"
+#include "alloc/platform/link.h"
+#include "alloc/platform/module.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/sized.h"
+#include "alloc/platform/system.h"
 #include "executor/pool/pool.h"
 #include "executor/task/continuation.h"
 #include "executor/worker/worker.h"

@@ -19,15 +19,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
-#include "alloc/charge/account.h"
-#include "alloc/charge/allocate.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/warning.h"
-#include "alloc/report/report.h"
+#include "alloc/meter/account.h"
+#include "alloc/meter/allocate.h"
+#include "alloc/observe/report.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "alloc/scope/context.h"
 #include "alloc/scope/scope.h"
 #include "crash_report.h"

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "alloc/base/module.h"
-#include "alloc/charge/account.h"
+#include "alloc/meter/account.h"
+#include "alloc/platform/module.h"
 #include "executor/base/split.h"
 #include "executor/base/state.h"
 #include "executor/queue/fair_queue.h"

@@ -56,7 +56,7 @@
  * A look goes into so many compound futures as are ever looked into (compound.h). What it does not find because of that
  * bound ends by a deadline, a cancellation or a shutdown.
  *
- * Between the last thread and a sleeper there is a handshake by fences (alloc/base/thread.h): the one stores that
+ * Between the last thread and a sleeper there is a handshake by fences (alloc/platform/thread.h): the one stores that
  * nobody holds a place, or that the task can be run, and then looks whether anybody is on the list; the other puts
  * itself on the list, and then looks at places and tasks. */
 

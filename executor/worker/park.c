@@ -4,8 +4,8 @@
  * ThreadSanitizer, which does not know fences: nothing but sleep depends on what is stored here. */
 #include "park.h"
 
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/tracing.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/tracing.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/state.h"
 #include "executor/queue/fair_queue.h"

@@ -18,7 +18,7 @@
  * woken, because a searcher always looks again after it has stopped counting as one; and with every worker running both
  * words are only read, so that submitting makes no system call and writes nothing that is shared.
  *
- * Why no wake-up is lost: a handshake by fences (alloc/base/thread.h).
+ * Why no wake-up is lost: a handshake by fences (alloc/platform/thread.h).
  *
  *   submitter  puts the task in; fence; reads searching, then parked
  *   worker     sets its bit, takes itself off searching; fence; reads all sources

@@ -9,11 +9,11 @@
 #include <stint/interrupt.h>
 #include <stint/pool.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
 #include "alloc/interrupt/hook.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/thread.h"
+#include "alloc/platform/tracing.h"
 #include "deadlock.h"
 #include "executor/base/event.h"
 #include "executor/base/hooks.h"

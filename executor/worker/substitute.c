@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/module.h"
-#include "alloc/charge/global.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/meter/global.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/module.h"
 #include "alloc/scope/subtask.h"
 #include "deadlock.h"
 #include "executor/base/hooks.h"

@@ -33,8 +33,8 @@
  *            with it go its stack, its heaps and what they keep. Its slot, with its deque and its numbers, is the next
  *            that is started, when that thread has ended. One that keeps heaps of tasks that go on stays.
  *
- * A handshake by fences (alloc/base/thread.h): a thread that comes back counts itself active, and then looks for parked
- * substitutes; a substitute sets its bit, and then looks whether it is one too many.
+ * A handshake by fences (alloc/platform/thread.h): a thread that comes back counts itself active, and then looks for
+ * parked substitutes; a substitute sets its bit, and then looks whether it is one too many.
  *
  * A thread that comes back does not wait for its place: it may hold a lock that the others need. So for as long as the
  * present task of a substitute lasts, one more may run than there are places; but none is begun meanwhile.
@@ -122,7 +122,7 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
 
 /* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
  * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use
- * (alloc/charge/global.h); and again every 0.4 s as long as others may free what its tasks have left: only this thread
+ * (alloc/meter/global.h); and again every 0.4 s as long as others may free what its tasks have left: only this thread
  * can give that back.
  *
  *   caller  calls + 1 (release), signal the event
@@ -132,7 +132,7 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
  *
  * A signal that comes after the value was read ends the wait at once; of one that came before, the worker sees what was
  * stored before it. Between a worker that is called just as it is asked and the thread that asks there is a handshake
- * (alloc/base/thread.h); the one that takes asked, by an exchange, answers for the worker. */
+ * (alloc/platform/thread.h); the one that takes asked, by an exchange, answers for the worker. */
 
 /* How often the worker has been called so far. To be read before anybody can know that it is going to sleep. Its own
  * thread. */

@@ -8,13 +8,13 @@
 #include <stint/pool.h>
 #include <string.h>
 
-#include "alloc/base/clock.h"
-#include "alloc/base/instrumentation.h"
-#include "alloc/base/process.h"
-#include "alloc/base/thread.h"
-#include "alloc/base/tracing.h"
-#include "alloc/charge/global.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/meter/global.h"
+#include "alloc/platform/clock.h"
+#include "alloc/platform/instrumentation.h"
+#include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
+#include "alloc/platform/tracing.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
 #include "executor/base/hooks.h"

@@ -32,7 +32,7 @@ extern "C" {
 #ifdef __cplusplus
 extern "C" {
 #endif
-#include "alloc/base/caller.h"
+#include "alloc/platform/caller.h"
 #include "quarantine.h"
 #ifdef __cplusplus
 }

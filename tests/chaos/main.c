@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #ifdef CHAOS_SWITCHES
-#include "alloc/base/caller.h"
+#include "alloc/platform/caller.h"
 #endif
 #include "tally.h"
 #include "watch.h"

@@ -35,7 +35,7 @@ static void print_usage(void)
          "  --task SEED       repeat one task; a failure report names its seed\n"
          "  --patience S      call a task hung if no task ends for S seconds (60)\n"
          "  --verbose         print a line for each batch\n"
-         "  --without BITS    switch rules of alloc/base/caller.h off and end at the first\n"
+         "  --without BITS    switch rules of alloc/platform/caller.h off and end at the first\n"
          "                    failure (chaos-rules only)\n"
          "  --library NAME, --mode MODE, --reason REASON   only this one:");
     for (size_t i = 0; chaos_libraries[i] != NULL; i++)

@@ -4,10 +4,10 @@
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-mkdir -p "$scratch/scripts" "$scratch/alloc/base" "$scratch/executor/pool" "$scratch/docs"
+mkdir -p "$scratch/scripts" "$scratch/alloc/platform" "$scratch/executor/pool" "$scratch/docs"
 cp "$1" "$scratch/scripts/documents"
 touch "$scratch/meson_options.txt"
-cat >"$scratch/alloc/base/first.c" <<'CODE'
+cat >"$scratch/alloc/platform/first.c" <<'CODE'
 /* The first. */
 int sti_first(void)
 {
@@ -42,7 +42,7 @@ finds() { # NAME TEXT
   grep -qF -- "$1" "$scratch/said" || fail "does not name $1: $(cat "$scratch/said")"
 }
 
-passes '`sti_first()` is in `alloc/base/first.c`, and `sti_second` calls it. See [above](#above).
+passes '`sti_first()` is in `alloc/platform/first.c`, and `sti_second` calls it. See [above](#above).
 
 # Above'
 finds 'sti_third()' 'There is no `sti_third()`.'
@@ -50,8 +50,8 @@ finds 'sti_third' 'There is no `sti_third`.'
 finds 'sti_third' '```
 sti_third();
 ```'
-finds 'alloc/base/third.c' 'There is no `alloc/base/third.c`.'
+finds 'alloc/platform/third.c' 'There is no `alloc/platform/third.c`.'
 finds 'third.md' 'There is no [page](third.md).'
 finds '#above' 'There is nothing [above](#above).'
-passes '| `alloc/base/first.c` | `sti_first()` | and no `sti_second()` |'
+passes '| `alloc/platform/first.c` | `sti_first()` | and no `sti_second()` |'
 finds 'sti_first' '| `executor/pool/second.c` | `sti_first()` | called there, but not defined |'

@@ -3,7 +3,7 @@
  * Where preemption signals are not heard: in the libraries that this one calls while its own state is half changed. */
 #include <dlfcn.h>
 
-#include "alloc/base/caller.h"
+#include "alloc/platform/caller.h"
 #include "support.h"
 
 /* As the verdict asks it of what a signal has stopped. */

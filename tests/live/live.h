@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The library's live records, as tests see them: blocks that it has got for itself and not freed, but for those that
- * are to last (alloc/base/process.h), and what the watch looks after. Any thread.
+ * are to last (alloc/platform/process.h), and what the watch looks after. Any thread.
  *
  * Weak: a program that is linked with the library as everybody has it counts nothing. */
 #ifndef TESTS_LIVE_LIVE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The allocation limit of a family (alloc/charge/shared_budget.c): is a task stopped if and only if it charges more than its
+ * The allocation limit of a family (alloc/meter/shared_budget.c): is a task stopped if and only if it charges more than its
  * limit, whatever its threads do at the same time?
  *
  * Two members, each of which charges up to so many units one by one, out of grants; each changes a counter in one step, as

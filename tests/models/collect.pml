@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Giving back (alloc/base/process.c): is all that was freed given back, when everybody is done?
+ * Giving back (alloc/platform/process.c): is all that was freed given back, when everybody is done?
  *
  * Each of three threads frees a page and asks for it to be given back; then it frees and asks a second time. mimalloc,
  * which lets one thread at a time give back, is a guard that is tried and two steps: which pages there are, and that they

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests for samples (alloc/base/thread.h): does every flag reach the thread that it is for, although that looks at flags only
+ * Requests for samples (alloc/platform/thread.h): does every flag reach the thread that it is for, although that looks at flags only
  * when the count of requests has changed?
  *
  * Two askers, each with a flag; an owner who makes sample points by allocations, when its limit is 0, and by checkpoints, which

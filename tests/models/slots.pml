@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots of an account (alloc/charge/account.c, executor/queue/fair_queue.c): is a tenant ever held back while its account has a slot?
+ * Slots of an account (alloc/meter/account.c, executor/queue/fair_queue.c): is a tenant ever held back while its account has a slot?
  *
  * One account with one slot, taken at first by somebody outside; two pools, each with a tenant of one task. All of the
  * four accesses are locked instructions or sequentially consistent, so there are no store buffers. The run ends when

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's ring of a trace (alloc/base/tracing.h): is what is read whole, nested, and of the trace that it is read for?
+ * A thread's ring of a trace (alloc/platform/tracing.h): is what is read whole, nested, and of the trace that it is read for?
  *
  * A thread opens and closes slices, and a handler of a signal writes marks wherever it comes. The reader drains the
  * ring, ends the trace and begins another. A record is written in two steps. Built with

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#include "alloc/rollback/mapping.h"
+#include "alloc/heap/mapping.h"
 
 #define PAGE ((size_t)4096)
 #define BOTH (PROT_READ | PROT_WRITE)

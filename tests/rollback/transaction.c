@@ -145,7 +145,7 @@ TEST(tasks_that_are_not_ok_leave_nothing)
 }
 
 /* Without the heaps that wait, empty, before they are used again: a first look notes since when, and a second one after
- * 0.1 s ends them (alloc/rollback/heap.h). */
+ * 0.1 s ends them (alloc/heap/heap.h). */
 static size_t resident_at_rest(void)
 {
     stint_malloc_trim(0);

@@ -21,7 +21,7 @@
 #include "executor/wall/crash_report.h"
 #include "support.h"
 
-#include "alloc/report/report.h"
+#include "alloc/observe/report.h"
 
 #define PAGE 4096
 #define TEXT_SIZE ((size_t)64 << 10)

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 #include "../walls.h"
-#include "alloc/report/report.h"
+#include "alloc/observe/report.h"
 #include "executor/wall/area.h"
 
 /* The first of the wall's own descriptors, where none is named. */

@@ -3,7 +3,7 @@
  * Parking: an idle pool uses no CPU, and no task is left lying while a worker sleeps. */
 #include <dirent.h>
 
-#include "alloc/base/clock.h"
+#include "alloc/platform/clock.h"
 #include "executor/pool/pool.h"
 #include "pools.h"
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libgcc's unwinder. */
+#ifndef STI_ALLOC_PLATFORM_UNWINDER_H
+#define STI_ALLOC_PLATFORM_UNWINDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Before the first task, by which it may be needed where nothing may be loaded: load it. Once is enough. */
+void sti_unwinder_load(void);
+
+/* Is this the personality of frames that were compiled from C? */
+bool sti_unwinder_is_of_c(uintptr_t personality);
+
+#endif
