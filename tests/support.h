@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared by the tests of the ground floor: cmocka, running a task, random numbers, and a table of the allocation
+ * Shared by the tests of the lower layer: cmocka, running a task, random numbers, and a table of the allocation
  * functions, so that a test runs with each family of the build.
  *
  * A failing assertion jumps, and would leave a scope open: tasks note what they see, and the test asserts later. */

@@ -48,15 +48,15 @@ static struct entry (*sets)[WAYS];
 static bool has_forgotten; /* a live block, for want of room */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct entry *set_of(uintptr_t block)
+static struct entry *checked_set(uintptr_t block)
 {
     return sets[(block >> 4 ^ block >> 19) & (SETS - 1)];
 }
 
 /* With the lock. NULL: nothing is known of it. */
-static struct entry *find(uintptr_t block)
+static struct entry *checked_find(uintptr_t block)
 {
-    struct entry *set = set_of(block);
+    struct entry *set = checked_set(block);
     for (size_t i = 0; i < WAYS; i++) {
         if (set[i].state != UNKNOWN && set[i].block == block)
             return &set[i];
@@ -67,8 +67,8 @@ static struct entry *find(uintptr_t block)
 /* The same, or one that makes room. */
 static struct entry *find_or_begin(uintptr_t block)
 {
-    struct entry *entry = find(block);
-    struct entry *set = set_of(block);
+    struct entry *entry = checked_find(block);
+    struct entry *set = checked_set(block);
     if (entry != NULL)
         return entry;
     entry = set;
@@ -92,7 +92,7 @@ static const struct entry *find_around(uintptr_t address)
     return NULL;
 }
 
-static void note(struct deed *deed, const void *caller)
+static void deed_note(struct deed *deed, const void *caller)
 {
     const struct sti_thread *thread = sti_thread_own();
     const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
@@ -103,7 +103,7 @@ static void note(struct deed *deed, const void *caller)
 
 /* --- What is told --- */
 
-static void tell(const struct deed *deed, const char *what)
+static void deed_say(const struct deed *deed, const char *what)
 {
     sti_debug_say("stint: %s by task %s, at", what, deed->task);
     backtrace_symbols_fd(deed->frames, (int)deed->depth, STDERR_FILENO);
@@ -115,24 +115,24 @@ static _Noreturn void end_process(const void *block, const struct entry *found, 
     struct deed now = { .depth = 0 };
     struct entry copy = { .state = UNKNOWN };
     struct entry *entry = found != NULL ? &copy : NULL;
-    note(&now, caller);
+    deed_note(&now, caller);
     if (found != NULL)
         copy = *found;
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     sti_thread_suspend(); /* what libc allocates from here on is no task's */
     sti_debug_say("stint: task %s: frees %p, %s", now.task, block, what);
-    tell(&now, "freed now");
+    deed_say(&now, "freed now");
     if (entry != NULL && entry->state == FREED)
-        tell(&entry->ended, "freed before");
+        deed_say(&entry->ended, "freed before");
     if (entry != NULL)
-        tell(&entry->made, "allocated");
+        deed_say(&entry->made, "allocated");
     abort();
 }
 
 /* With the lock. NULL: as far as is known it is a block, but not which. */
-static struct entry *expect(const void *block, const void *caller)
+static struct entry *checked_expect(const void *block, const void *caller)
 {
-    struct entry *entry = find((uintptr_t)block);
+    struct entry *entry = checked_find((uintptr_t)block);
     if (entry != NULL && entry->state == LIVE)
         return entry;
     if (entry != NULL)
@@ -148,20 +148,20 @@ static struct entry *expect(const void *block, const void *caller)
 
 void sti_checked_expect(const void *block, const void *caller)
 {
-    sti_plain_mutex_lock(&lock);
-    expect(block, caller);
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_lock(&lock);
+    checked_expect(block, caller);
+    sti_real_mutex_unlock(&lock);
 }
 
 void sti_checked_free(const void *block, const void *caller)
 {
-    sti_plain_mutex_lock(&lock);
-    struct entry *entry = expect(block, caller);
+    sti_real_mutex_lock(&lock);
+    struct entry *entry = checked_expect(block, caller);
     if (entry != NULL) {
         entry->state = FREED;
-        note(&entry->ended, caller);
+        deed_note(&entry->ended, caller);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
 /* --- Blocks that are made, and that go with their heap --- */
@@ -170,24 +170,24 @@ void *sti_checked_made(void *block, size_t size, const void *caller)
 {
     if (block == NULL)
         return NULL;
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     struct entry *entry = find_or_begin((uintptr_t)block);
     *entry = (struct entry){ .block = (uintptr_t)block, .size = size + (size == 0), .state = LIVE };
-    note(&entry->made, caller);
-    sti_plain_mutex_unlock(&lock);
+    deed_note(&entry->made, caller);
+    sti_real_mutex_unlock(&lock);
     return block;
 }
 
 void sti_checked_roll_back(const void *block)
 {
-    sti_plain_mutex_lock(&lock);
-    struct entry *entry = find((uintptr_t)block);
+    sti_real_mutex_lock(&lock);
+    struct entry *entry = checked_find((uintptr_t)block);
     if (entry != NULL)
         entry->state = ROLLED_BACK;
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
-static bool roll_back(void *block, uintptr_t page, void *unused)
+static bool checked_roll_back(void *block, uintptr_t page, void *unused)
 {
     (void)page;
     (void)unused;
@@ -197,22 +197,22 @@ static bool roll_back(void *block, uintptr_t page, void *unused)
 
 void sti_checked_roll_back_heap(sti_backend_theap *theap)
 {
-    sti_backend_theap_blocks(theap, roll_back, NULL);
+    sti_backend_theap_blocks(theap, checked_roll_back, NULL);
 }
 
 static const struct sti_backend_process mimalloc_s = STI_BACKEND_PROCESS;
 
-static void *make(size_t size)
+static void *checked_make(size_t size)
 {
     return sti_checked_made(mimalloc_s.malloc(size), size, __builtin_return_address(0));
 }
 
-static void *make_zeroed(size_t size)
+static void *checked_make_zeroed(size_t size)
 {
     return sti_checked_made(mimalloc_s.zalloc(size), size, __builtin_return_address(0));
 }
 
-static void *make_aligned(size_t size, size_t alignment)
+static void *checked_make_aligned(size_t size, size_t alignment)
 {
     return sti_checked_made(mimalloc_s.aligned(size, alignment), size, __builtin_return_address(0));
 }
@@ -226,7 +226,7 @@ void sti_checked_start(void)
     if (mapped == MAP_FAILED)
         return;
     sets = mapped;
-    sti_backend_process = (struct sti_backend_process){ make, make_zeroed, make_aligned };
+    sti_backend_process = (struct sti_backend_process){ checked_make, checked_make_zeroed, checked_make_aligned };
     sti_free_by(sti_free_watched);
     sti_checked_is_on = true;
 }

@@ -16,7 +16,7 @@
 #include "alloc/platform/process.h"
 #include "alloc/platform/sampling.h"
 #include "checked.h"
-#include "kept.h"
+#include "retained.h"
 
 _Atomic(sti_free_fn *) sti_free_function = STI_BACKEND_FREE;
 
@@ -25,7 +25,7 @@ static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static unsigned followers; /* with the lock */
 static bool has_followers; /* now, or had some before; likewise */
 
-static void change(sti_free_fn *function)
+static void free_change(sti_free_fn *function)
 {
     if (atomic_load_explicit(&sti_free_function, memory_order_relaxed) != sti_free_watched)
         atomic_store_explicit(&sti_free_function, function, memory_order_release);
@@ -35,9 +35,9 @@ void sti_free_by(sti_free_fn *function)
 {
     if (atomic_load_explicit(&sti_free_function, memory_order_relaxed) == sti_free_watched)
         return;
-    sti_plain_mutex_lock(&changing);
-    change(function);
-    sti_plain_mutex_unlock(&changing);
+    sti_real_mutex_lock(&changing);
+    free_change(function);
+    sti_real_mutex_unlock(&changing);
 }
 
 /* With the lock. */
@@ -46,14 +46,14 @@ static void set_followers(unsigned count, sti_free_fn *function)
     followers = count;
     has_followers |= count > 0;
     atomic_store_explicit(&sti_sampling_follows, count > 0, memory_order_release);
-    change(count > 0 ? function : STI_BACKEND_FREE);
+    free_change(count > 0 ? function : STI_BACKEND_FREE);
 }
 
 void sti_free_follow(sti_free_fn *function, bool more)
 {
-    sti_plain_mutex_lock(&changing);
+    sti_real_mutex_lock(&changing);
     set_followers(more ? followers + 1 : followers - 1, function);
-    sti_plain_mutex_unlock(&changing);
+    sti_real_mutex_unlock(&changing);
 }
 
 STI_FORK_HANDLER bool sti_free_follow_none(void)
@@ -74,8 +74,8 @@ STI_FORK_HANDLER void sti_free_in_child(void)
 
 static void free_watched(void *block)
 {
-    if (sti_kept_may_contain(block))
-        sti_kept_forget(block);
+    if (sti_retained_may_contain(block))
+        sti_retained_forget(block);
     if (sti_wipe_is_due())
         sti_wipe_block(block);
     if (atomic_load_explicit(&sti_sampling_follows, memory_order_relaxed))
@@ -115,7 +115,7 @@ void sti_free_rolled_back(void *block)
 static atomic_uint wiped_tasks; /* that run now */
 
 /* The system zeroes whole pages more cheaply, those that were never written to above all. */
-static bool discard(uintptr_t begin, uintptr_t end)
+static bool pages_discard(uintptr_t begin, uintptr_t end)
 {
     int error = errno;
     bool discarded = madvise((void *)begin, end - begin, MADV_DONTNEED) == 0;
@@ -131,7 +131,7 @@ void sti_wipe_block(void *block)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (begin + page - 1) & ~(page - 1);
     uintptr_t last = end & ~(page - 1);
-    if (size < DISCARDED_FROM || !discard(first, last)) {
+    if (size < DISCARDED_FROM || !pages_discard(first, last)) {
         explicit_bzero(block, size);
         return;
     }

@@ -43,10 +43,10 @@ void sti_heap_complete_counts(const struct sti_heap *heap)
  * own, which come later, may run scopes, in further rounds too. Ours comes right behind mimalloc's, since its key does,
  * in each round: so whatever runs then finds it noted. */
 static pthread_key_t behind_mimalloc_s;
-static bool is_told_of_ends;
+static bool is_notified_of_ends;
 static _Thread_local bool has_ended;
 
-static void note_end(void *unused)
+static void heap_note_thread_end(void *unused)
 {
     (void)unused;
     has_ended = true;
@@ -54,7 +54,7 @@ static void note_end(void *unused)
 
 static bool is_end_noted(void)
 {
-    return has_ended || (is_told_of_ends && sti_specific_set_plain(behind_mimalloc_s, &has_ended) == 0);
+    return has_ended || (is_notified_of_ends && sti_real_specific_set(behind_mimalloc_s, &has_ended) == 0);
 }
 
 /* Or it is not known. */
@@ -104,7 +104,7 @@ bool sti_heap_adopt(struct sti_heap *heap)
     return sti_process_begin_heap(heap->backend) != NULL;
 }
 
-static struct sti_heap *make(void)
+static struct sti_heap *heap_make(void)
 {
     struct sti_heap *heap = sti_process_lasting_calloc(1, sizeof *heap);
     if (heap == NULL)
@@ -118,7 +118,7 @@ static struct sti_heap *make(void)
     return heap;
 }
 
-static struct sti_heap *begin(struct sti_heap *heap)
+static struct sti_heap *heap_begin(struct sti_heap *heap)
 {
     if (heap == NULL)
         return NULL;
@@ -136,7 +136,7 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread)
     thread->warm = NULL;
     if (heap == NULL)
         heap = sti_retired_take(thread);
-    return begin(heap != NULL ? heap : make());
+    return heap_begin(heap != NULL ? heap : heap_make());
 }
 
 struct sti_heap *sti_heap_own(const struct sti_scope *scope)
@@ -237,7 +237,7 @@ static __attribute__((noinline)) void free_blocks(const struct sti_heap *heap)
     sti_backend_theap_collect(part, true);
 }
 
-static void end(struct sti_heap *heap)
+static void heap_end(struct sti_heap *heap)
 {
     sti_heap_wipe(heap);
     if (!heap->lasts && !sti_heap_has_given_up(heap)) {
@@ -253,7 +253,7 @@ void sti_heap_end(struct sti_heap *heap)
 {
     sti_heap_map_drop(&heap->map);
     if (heap->backend != NULL) {
-        end(heap);
+        heap_end(heap);
         return;
     }
     free_singles(heap);
@@ -284,5 +284,5 @@ void sti_heap_start(void)
 {
     sti_backend_prepare();
     sti_backend_thread_init(); /* it has its key by now */
-    is_told_of_ends = sti_specific_create_plain(&behind_mimalloc_s, note_end) == 0;
+    is_notified_of_ends = sti_real_specific_create(&behind_mimalloc_s, heap_note_thread_end) == 0;
 }

@@ -54,7 +54,7 @@ struct sti_heap *sti_heap_take(struct sti_thread *thread);
 struct sti_heap *sti_heap_own(const struct sti_scope *scope);
 
 /* What the last scan of roots found in it. */
-static inline size_t sti_heap_kept(const struct sti_heap *heap)
+static inline size_t sti_heap_retained(const struct sti_heap *heap)
 {
     return heap->pinned ? heap->map.held : heap->map.marked_bytes;
 }

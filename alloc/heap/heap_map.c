@@ -19,7 +19,7 @@ struct sti_heap_area {
 };
 
 /* areas is NULL while they are only counted. */
-static void add_area(struct sti_heap_map *map, struct sti_heap_area area)
+static void heap_map_add_area(struct sti_heap_map *map, struct sti_heap_area area)
 {
     area.first = map->blocks;
     if (map->areas != NULL)
@@ -30,10 +30,10 @@ static void add_area(struct sti_heap_map *map, struct sti_heap_area area)
 
 static void list_area(const struct sti_backend_area *area, void *argument)
 {
-    add_area(argument, (struct sti_heap_area){ .begin = area->begin,
-                                               .end = area->end,
-                                               .block_size = area->block_size,
-                                               .blocks = (area->end - area->begin) / area->block_size });
+    heap_map_add_area(argument, (struct sti_heap_area){ .begin = area->begin,
+                                                        .end = area->end,
+                                                        .block_size = area->block_size,
+                                                        .blocks = (area->end - area->begin) / area->block_size });
 }
 
 static void list_areas(struct sti_heap *heap)
@@ -49,11 +49,12 @@ static void list_areas(struct sti_heap *heap)
         uintptr_t block = (uintptr_t)heap->singles[i].block;
         size_t size = heap->singles[i].size;
         size_t reach = heap->reach != 0 && heap->reach < size ? heap->reach : size;
-        add_area(map, (struct sti_heap_area){ .begin = block, .end = block + reach, .block_size = size, .blocks = 1 });
+        heap_map_add_area(
+            map, (struct sti_heap_area){ .begin = block, .end = block + reach, .block_size = size, .blocks = 1 });
     }
 }
 
-static int by_address(const void *left, const void *right)
+static int areas_by_address(const void *left, const void *right)
 {
     const struct sti_heap_area *a = left;
     const struct sti_heap_area *b = right;
@@ -61,11 +62,11 @@ static int by_address(const void *left, const void *right)
 }
 
 /* libc's sort may allocate: for nobody, and at no sample point, as this may be in the midst of one. */
-static void sort(struct sti_heap_area *areas, size_t count)
+static void areas_sort(struct sti_heap_area *areas, size_t count)
 {
     struct sti_thread *counted = sti_thread_counted;
     sti_thread_counted = NULL;
-    qsort(areas, count, sizeof *areas, by_address);
+    qsort(areas, count, sizeof *areas, areas_by_address);
     sti_thread_counted = counted;
 }
 
@@ -80,7 +81,7 @@ bool sti_heap_map_make(struct sti_heap *heap)
     if (map->areas == NULL)
         return false;
     list_areas(heap);
-    sort(map->areas, map->count);
+    areas_sort(map->areas, map->count);
     map->begin = map->count > 0 ? map->areas[0].begin : 0;
     map->end = map->count > 0 ? map->areas[map->count - 1].end : 0;
     return true;
@@ -146,7 +147,7 @@ static bool mark_block(void *block, uintptr_t page, void *argument)
     return true;
 }
 
-static bool find_live(struct sti_heap *heap)
+static bool heap_map_find_live(struct sti_heap *heap)
 {
     struct sti_heap_map *map = &heap->map;
     size_t words = map->blocks / 64 + 1;
@@ -164,7 +165,7 @@ static bool find_live(struct sti_heap *heap)
 
 bool sti_heap_map_make_whole(struct sti_heap *heap)
 {
-    return sti_heap_map_make(heap) && find_live(heap);
+    return sti_heap_map_make(heap) && heap_map_find_live(heap);
 }
 
 enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, struct sti_heap_block *block)
@@ -175,7 +176,7 @@ enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, 
     const struct sti_heap_area *area = area_around(map, address);
     if (area == NULL)
         return STI_HEAP_NOTHING;
-    if (map->live == NULL && !find_live(heap))
+    if (map->live == NULL && !heap_map_find_live(heap))
         return STI_HEAP_UNKNOWN;
     size_t index = index_of(area, address);
     if (!is_set(map->live, index))
@@ -193,7 +194,7 @@ enum sti_heap_found sti_heap_map_mark(struct sti_heap *heap, uintptr_t address, 
 void sti_heap_map_visit(struct sti_heap *heap, sti_heap_block_fn *visit, void *arg)
 {
     const struct sti_heap_map *map = &heap->map;
-    if (map->areas == NULL || (map->live == NULL && !find_live(heap)))
+    if (map->areas == NULL || (map->live == NULL && !heap_map_find_live(heap)))
         return;
     for (const struct sti_heap_area *area = map->areas; area < map->areas + map->count; area++) {
         for (size_t i = 0; i < area->blocks; i++) {

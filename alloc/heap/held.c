@@ -49,7 +49,7 @@ size_t sti_heap_held(const struct sti_scope *scope)
     return is_simple ? scope->young.held : held_in_heaps(scope);
 }
 
-static size_t length(const struct sti_heap *list)
+static size_t heap_list_length(const struct sti_heap *list)
 {
     size_t count = 0;
     for (; list != NULL; list = list->next)
@@ -58,7 +58,7 @@ static size_t length(const struct sti_heap *list)
 }
 
 /* The scope's own heap stays: more comes. */
-static void sweep(struct sti_thread *thread, struct sti_scope *scope)
+static void heaps_sweep(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_heap *own = NULL;
     for (struct sti_heap **link = &scope->heaps; *link != NULL; link = &(*link)->next) {
@@ -69,7 +69,7 @@ static void sweep(struct sti_thread *thread, struct sti_scope *scope)
         }
     }
     scope->heaps = sti_heap_drop_empty(thread, scope->heaps);
-    size_t count = length(scope->heaps);
+    size_t count = heap_list_length(scope->heaps);
     scope->sweep_at = count < STI_SCOPE_FIRST_SWEEP / 2 ? STI_SCOPE_FIRST_SWEEP : 2 * count;
     scope->heap_count = count;
     if (own != NULL) {
@@ -83,7 +83,7 @@ void sti_heap_measure_exactly(struct sti_thread *thread, struct sti_scope *scope
     for (const struct sti_heap *heap = scope->heaps; heap != NULL; heap = heap->next)
         sti_backend_theap_collect(heap->theap, false);
     sti_libc_heap_collect(scope);
-    sweep(thread, scope);
+    heaps_sweep(thread, scope);
     sti_nursery_measure(thread, scope);
 }
 
@@ -100,7 +100,7 @@ size_t sti_heap_hand_over(struct sti_thread *thread, struct sti_scope *inner, st
         heap = next;
     }
     if (outer->heap_count >= outer->sweep_at)
-        sweep(thread, outer);
+        heaps_sweep(thread, outer);
     return held;
 }
 

@@ -40,7 +40,7 @@ static size_t count_all(void)
     return atomic_load_explicit(&sti_mapping_count, memory_order_relaxed);
 }
 
-static bool has_room(void)
+static bool mapping_has_room(void)
 {
     if (count_all() + MAX_NEW <= capacity)
         return true;
@@ -60,7 +60,7 @@ static bool lock_table(void)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     return true;
 }
 
@@ -68,7 +68,7 @@ bool sti_mapping_lock(void)
 {
     if (!lock_table())
         return false;
-    bool has = has_room();
+    bool has = mapping_has_room();
     if (!has)
         sti_mapping_unlock();
     return has;
@@ -76,7 +76,7 @@ bool sti_mapping_lock(void)
 
 void sti_mapping_unlock(void)
 {
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }
@@ -111,7 +111,7 @@ static void move_rest(size_t from, size_t to)
     atomic_store_explicit(&sti_mapping_count, count + to - from, memory_order_relaxed);
 }
 
-static void insert(struct sti_mapping mapping)
+static void mapping_insert(struct sti_mapping mapping)
 {
     size_t at = index_below(mapping.begin);
     move_rest(at, at + 1);
@@ -119,7 +119,7 @@ static void insert(struct sti_mapping mapping)
 }
 
 /* To what its owner holds, or off that. */
-static void count(const struct sti_mapping *mapping, bool is_there)
+static void mapping_count(const struct sti_mapping *mapping, bool is_there)
 {
     size_t held = atomic_load_explicit(&mapping->owner->held, memory_order_relaxed);
     size_t size = mapping->kind == STI_MAPPING_CHARGED ? mapping->end - mapping->begin : 0;
@@ -128,9 +128,9 @@ static void count(const struct sti_mapping *mapping, bool is_there)
 
 void sti_mapping_set_kind(struct sti_mapping *mapping, enum sti_mapping_kind kind)
 {
-    count(mapping, false);
+    mapping_count(mapping, false);
     mapping->kind = kind;
-    count(mapping, true);
+    mapping_count(mapping, true);
 }
 
 static void cut_at(uintptr_t address)
@@ -142,7 +142,7 @@ static void cut_at(uintptr_t address)
     mapping->end = address;
     rest.begin = address;
     rest.continues = true;
-    insert(rest);
+    mapping_insert(rest);
 }
 
 void sti_mapping_cut(uintptr_t begin, uintptr_t end)
@@ -151,7 +151,7 @@ void sti_mapping_cut(uintptr_t begin, uintptr_t end)
     cut_at(end);
 }
 
-static bool are_one(const struct sti_mapping *below, const struct sti_mapping *mapping)
+static bool mapping_are_one(const struct sti_mapping *below, const struct sti_mapping *mapping)
 {
     return mapping->continues && below->end == mapping->begin && below->kind == mapping->kind &&
            below->owner == mapping->owner;
@@ -161,7 +161,7 @@ void sti_mapping_join(uintptr_t begin, uintptr_t end)
 {
     size_t at = index_below(end + 1);
     while (at + 1 < count_all() && table[at].begin >= begin) {
-        if (are_one(&table[at + 1], &table[at])) {
+        if (mapping_are_one(&table[at + 1], &table[at])) {
             table[at + 1].end = table[at].end;
             move_rest(at + 1, at);
         } else {
@@ -175,7 +175,7 @@ void sti_mapping_forget(uintptr_t begin, uintptr_t end)
     size_t first = index_below(end);
     size_t behind = first;
     for (; behind < count_all() && table[behind].end > begin; behind++)
-        count(&table[behind], false);
+        mapping_count(&table[behind], false);
     move_rest(behind, first);
 }
 
@@ -184,8 +184,8 @@ void sti_mapping_put(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind,
     sti_mapping_cut(begin, end);
     sti_mapping_forget(begin, end);
     const struct sti_mapping mapping = { .begin = begin, .end = end, .kind = kind, .owner = owner };
-    insert(mapping);
-    count(&mapping, true);
+    mapping_insert(mapping);
+    mapping_count(&mapping, true);
 }
 
 void sti_mapping_put_behind(uintptr_t begin, uintptr_t end)
@@ -213,7 +213,7 @@ bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end)
 
 /* --- A task's heaps. --- */
 
-static bool has(const struct sti_heap *heaps, const sti_backend_heap *backend)
+static bool heaps_have(const struct sti_heap *heaps, const sti_backend_heap *backend)
 {
     while (heaps != NULL && heaps->backend != backend)
         heaps = heaps->next;
@@ -228,7 +228,7 @@ bool sti_task_has(const struct sti_thread *thread, uintptr_t address)
     if (backend == NULL || backend == sti_backend_heap_main())
         return false;
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
-        if (scope->share != NULL || has(scope->heaps, backend))
+        if (scope->share != NULL || heaps_have(scope->heaps, backend))
             return true;
     }
     return sti_nursery_has(thread, backend);
@@ -252,7 +252,7 @@ size_t sti_mapped_held(const struct sti_mapped *mapped)
 #define REACH ((size_t)1 << 30)
 
 /* Contents of the task's could point anywhere. */
-static bool is_listed(const struct sti_mapping *mapping, const struct sti_mapped *mapped, bool has_content)
+static bool mapping_is_listed(const struct sti_mapping *mapping, const struct sti_mapped *mapped, bool has_content)
 {
     return mapping->owner == mapped && has_content == (mapping->kind == STI_MAPPING_CHARGED);
 }
@@ -262,7 +262,7 @@ static struct sti_heap *list_some(const struct sti_mapped *mapped, bool has_cont
 {
     size_t count = 0;
     for (size_t i = 0; i < count_all(); i++)
-        count += is_listed(&table[i], mapped, has_content);
+        count += mapping_is_listed(&table[i], mapped, has_content);
     struct sti_heap *heap = sti_process_calloc(1, sizeof *heap + count * sizeof heap->singles[0]);
     if (heap == NULL)
         return NULL;
@@ -271,7 +271,7 @@ static struct sti_heap *list_some(const struct sti_mapped *mapped, bool has_cont
     heap->next = list;
     for (size_t i = 0; i < count_all(); i++) {
         const struct sti_mapping *at = &table[i];
-        if (is_listed(at, mapped, has_content))
+        if (mapping_is_listed(at, mapped, has_content))
             heap->singles[heap->count++] =
                 (struct sti_single){ .block = (void *)at->begin, .size = at->end - at->begin };
     }
@@ -308,7 +308,7 @@ struct sti_heap *sti_mapped_take(struct sti_mapped **mapped, struct sti_heap *li
 }
 
 /* With the lock. */
-static void forget_all(const struct sti_mapped *mapped)
+static void mapped_forget(const struct sti_mapped *mapped)
 {
     size_t left = 0;
     size_t count = count_all();
@@ -319,13 +319,13 @@ static void forget_all(const struct sti_mapped *mapped)
     atomic_store_explicit(&sti_mapping_count, left, memory_order_relaxed);
 }
 
-static void hand_over(const struct sti_mapped *mapped, struct sti_mapped *other)
+static void mapped_hand_over(const struct sti_mapped *mapped, struct sti_mapped *other)
 {
     for (size_t i = 0; i < count_all(); i++) {
         if (table[i].owner != mapped)
             continue;
         table[i].owner = other;
-        count(&table[i], true);
+        mapping_count(&table[i], true);
     }
 }
 
@@ -342,9 +342,9 @@ void sti_mapped_commit(struct sti_mapped **mapped, struct sti_mapped **outer)
     if (!lock_table())
         return;
     if (outer != NULL)
-        hand_over(inner, *outer);
+        mapped_hand_over(inner, *outer);
     else
-        forget_all(inner);
+        mapped_forget(inner);
     sti_mapping_unlock();
     sti_process_free(inner);
 }

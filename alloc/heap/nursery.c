@@ -36,12 +36,12 @@ static struct sti_scope *home_of(struct sti_scope *scope)
     return scope;
 }
 
-static size_t begin_in(const struct sti_nursery *nursery, const struct sti_young *young)
+static size_t young_begin_in(const struct sti_nursery *nursery, const struct sti_young *young)
 {
     return nursery == young->nursery ? young->begin : 0;
 }
 
-static struct sti_nursery *make(struct sti_thread *thread)
+static struct sti_nursery *nursery_make(struct sti_thread *thread)
 {
     struct sti_nursery *nursery = sti_process_lasting_calloc(1, sizeof *nursery);
     if (nursery == NULL)
@@ -54,7 +54,7 @@ static struct sti_nursery *make(struct sti_thread *thread)
     return nursery;
 }
 
-static void retire(struct sti_thread *thread, struct sti_nursery *nursery)
+static void nursery_retire(struct sti_thread *thread, struct sti_nursery *nursery)
 {
     sti_retired_put(thread, nursery->heap);
     sti_process_free(nursery);
@@ -70,15 +70,15 @@ static void drop_empty(struct sti_thread *thread)
             link = &nursery->below;
         } else {
             *link = nursery->below;
-            retire(thread, nursery);
+            nursery_retire(thread, nursery);
         }
     }
 }
 
-static struct sti_nursery *push(struct sti_thread *thread)
+static struct sti_nursery *nursery_push(struct sti_thread *thread)
 {
     drop_empty(thread);
-    struct sti_nursery *nursery = make(thread);
+    struct sti_nursery *nursery = nursery_make(thread);
     if (nursery == NULL)
         return NULL;
     nursery->heap->theap = sti_backend_heap_theap(nursery->heap->backend);
@@ -99,7 +99,7 @@ bool sti_nursery_has(const struct sti_thread *thread, const sti_backend_heap *ba
  * freed since, and is a part of another block by now, is that block, which is in the log as well. --- */
 
 /* Of the log between these two: their bytes. They are listed, too, where there is a list with room. */
-static size_t find_live(struct sti_nursery *nursery, size_t begin, size_t end, struct sti_heap *list)
+static size_t nursery_find_live(struct sti_nursery *nursery, size_t begin, size_t end, struct sti_heap *list)
 {
     size_t held = 0;
     struct sti_heap_block block;
@@ -115,39 +115,39 @@ static size_t find_live(struct sti_nursery *nursery, size_t begin, size_t end, s
 
 /* --- A scope opens, and allocates --- */
 
-void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred)
+void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool no_nursery)
 {
     const struct sti_scope *outer = scope->outer != NULL ? home_of(scope->outer) : NULL;
     size_t logged = thread->nursery != NULL ? thread->nursery->count : 0;
     scope->young = (struct sti_young){
         .nursery = thread->nursery,
         .begin = logged,
-        .apart = outer == NULL ? logged > 0 : outer->young.apart,
-        .barred = barred || (outer != NULL && outer->young.barred),
+        .other_nursery = outer == NULL ? logged > 0 : outer->young.other_nursery,
+        .no_nursery = no_nursery || (outer != NULL && outer->young.no_nursery),
     };
     if (thread->nursery != NULL)
         thread->nursery->openers++;
 }
 
 /* The nursery that the scope's next block comes from, with room in its log. */
-static struct sti_nursery *ready(struct sti_thread *thread, struct sti_scope *scope)
+static struct sti_nursery *nursery_ready(struct sti_thread *thread, struct sti_scope *scope)
 {
     struct sti_nursery *nursery = thread->nursery;
-    if (nursery == NULL || scope->young.apart || nursery->count == MAX_LOGGED) {
-        nursery = push(thread);
+    if (nursery == NULL || scope->young.other_nursery || nursery->count == MAX_LOGGED) {
+        nursery = nursery_push(thread);
         if (nursery == NULL)
             return NULL;
-        scope->young.apart = false;
+        scope->young.other_nursery = false;
     }
     if (scope->young.blocks == 0) /* the thread may have given up its part of the heap, and have got another one */
         nursery->heap->theap = sti_backend_heap_theap(nursery->heap->backend);
     return nursery;
 }
 
-static void *put(struct sti_thread *thread, struct sti_scope *scope, size_t size)
+static void *nursery_put(struct sti_thread *thread, struct sti_scope *scope, size_t size)
 {
     size_t held = sti_backend_block_size(size);
-    struct sti_nursery *nursery = ready(thread, scope);
+    struct sti_nursery *nursery = nursery_ready(thread, scope);
     if (nursery == NULL)
         return NULL;
     void *block = sti_backend_theap_malloc(nursery->heap->theap, size);
@@ -164,19 +164,19 @@ void *sti_nursery_malloc(struct sti_thread *thread, size_t size)
 {
     struct sti_scope *scope = home_of(thread->scope);
     const struct sti_young *young = &scope->young;
-    if (young->blocks >= YOUNG_BLOCKS || young->held > YOUNG_BYTES || size > LARGEST_YOUNG || young->barred)
+    if (young->blocks >= YOUNG_BLOCKS || young->held > YOUNG_BYTES || size > LARGEST_YOUNG || young->no_nursery)
         return NULL;
-    return put(thread, scope, size);
+    return nursery_put(thread, scope, size);
 }
 
 bool sti_nursery_takes_result(const struct sti_thread *thread, size_t size)
 {
-    return size <= LARGEST_YOUNG && !home_of(thread->scope)->young.barred;
+    return size <= LARGEST_YOUNG && !home_of(thread->scope)->young.no_nursery;
 }
 
 void *sti_nursery_malloc_result(struct sti_thread *thread, size_t size)
 {
-    return put(thread, home_of(thread->scope), size);
+    return nursery_put(thread, home_of(thread->scope), size);
 }
 
 /* The scope's part of the log ends where that of the next scope inside it begins. */
@@ -192,14 +192,14 @@ static const struct sti_scope *next_inside(const struct sti_thread *thread, cons
 
 /* Of the log from here downwards. Memory that the scope has freed may be that of a scope inside it by now, whose part
  * of the log lies above. Without memory for a map what was known before is not too little. */
-static void measure(struct sti_young *young, struct sti_nursery *nursery, size_t end)
+static void nursery_measure(struct sti_young *young, struct sti_nursery *nursery, size_t end)
 {
     size_t held = 0;
     while (nursery != NULL) {
         if (!sti_heap_map_make_whole(nursery->heap))
             return;
-        find_live(nursery, end, nursery->count, NULL);
-        held += find_live(nursery, begin_in(nursery, young), end, NULL);
+        nursery_find_live(nursery, end, nursery->count, NULL);
+        held += nursery_find_live(nursery, young_begin_in(nursery, young), end, NULL);
         sti_heap_map_drop(&nursery->heap->map);
         nursery = nursery == young->nursery ? NULL : nursery->below;
         end = nursery != NULL ? nursery->count : 0;
@@ -214,9 +214,9 @@ void sti_nursery_measure(struct sti_thread *thread, struct sti_scope *scope)
         return;
     const struct sti_scope *inner = next_inside(thread, scope);
     if (inner != NULL)
-        measure(&scope->young, inner->young.nursery, inner->young.begin);
+        nursery_measure(&scope->young, inner->young.nursery, inner->young.begin);
     else
-        measure(&scope->young, thread->nursery, thread->nursery != NULL ? thread->nursery->count : 0);
+        nursery_measure(&scope->young, thread->nursery, thread->nursery != NULL ? thread->nursery->count : 0);
 }
 
 /* --- The end of a scope --- */
@@ -235,7 +235,7 @@ static void renew_if_full(struct sti_thread *thread)
     if (size.blocks < MAX_COMMITTED && size.held < MAX_FILLED)
         return;
     thread->nursery = NULL;
-    retire(thread, nursery);
+    nursery_retire(thread, nursery);
 }
 
 /* Those that were begun since the scope opened have nothing in their logs any more. The first of all stays. */
@@ -244,16 +244,16 @@ static void pop_to(struct sti_thread *thread, const struct sti_young *young)
     while (thread->nursery != young->nursery && (young->nursery != NULL || thread->nursery->below != NULL)) {
         struct sti_nursery *nursery = thread->nursery;
         thread->nursery = nursery->below;
-        retire(thread, nursery);
+        nursery_retire(thread, nursery);
     }
     if (thread->nursery->count == 0)
         renew_if_full(thread);
 }
 
-static void forget(struct sti_thread *thread, const struct sti_young *young)
+static void nursery_forget(struct sti_thread *thread, const struct sti_young *young)
 {
     for (struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
-        size_t begin = begin_in(nursery, young);
+        size_t begin = young_begin_in(nursery, young);
         nursery->committed += nursery->count - begin;
         nursery->count = begin;
         if (nursery == young->nursery)
@@ -292,21 +292,21 @@ void sti_nursery_commit(struct sti_thread *thread, struct sti_scope *scope)
         return;
     if (scope->outer == NULL) {
         promote_samples(thread, young);
-        forget(thread, young);
+        nursery_forget(thread, young);
         return;
     }
     struct sti_young *outer = &home_of(scope->outer)->young;
     outer->held += young->held;
-    outer->apart = outer->apart && young->apart;
+    outer->other_nursery = outer->other_nursery && young->other_nursery;
     if (outer->held > 2 * outer->measured + MAX_UNKNOWN)
-        measure(outer, thread->nursery, thread->nursery->count);
+        nursery_measure(outer, thread->nursery, thread->nursery->count);
 }
 
 static size_t logged_in(const struct sti_thread *thread, const struct sti_young *young)
 {
     size_t logged = 0;
     for (const struct sti_nursery *nursery = thread->nursery; nursery != NULL; nursery = nursery->below) {
-        logged += nursery->count - begin_in(nursery, young);
+        logged += nursery->count - young_begin_in(nursery, young);
         if (nursery == young->nursery)
             break;
     }
@@ -320,7 +320,7 @@ struct sti_heap *sti_nursery_list(struct sti_thread *thread, const struct sti_sc
     struct sti_heap *list = logged != 0 ? sti_process_calloc(1, sizeof *list + logged * sizeof list->singles[0]) : NULL;
     for (struct sti_nursery *nursery = thread->nursery; list != NULL && nursery != NULL; nursery = nursery->below) {
         if (sti_heap_map_make_whole(nursery->heap))
-            find_live(nursery, begin_in(nursery, young), nursery->count, list);
+            nursery_find_live(nursery, young_begin_in(nursery, young), nursery->count, list);
         sti_heap_map_drop(&nursery->heap->map);
         if (nursery == young->nursery)
             break;
@@ -336,7 +336,7 @@ struct sti_heap *sti_nursery_begin_rollback(struct sti_thread *thread, struct st
     if (!close_part(thread, &scope->young))
         return NULL;
     struct sti_heap *list = sti_nursery_list(thread, scope);
-    forget(thread, &scope->young); /* without memory for the list they stay allocated */
+    nursery_forget(thread, &scope->young); /* without memory for the list they stay allocated */
     return list;
 }
 
@@ -345,7 +345,7 @@ void sti_nursery_give_back(struct sti_thread *thread)
     struct sti_nursery *nursery = thread->nursery;
     if (nursery != NULL && nursery->count == 0 && nursery->openers == 0 && nursery->below == NULL) {
         thread->nursery = NULL;
-        retire(thread, nursery);
+        nursery_retire(thread, nursery);
     }
 }
 
@@ -354,6 +354,6 @@ void sti_nursery_end_thread(struct sti_thread *thread)
     while (thread->nursery != NULL) {
         struct sti_nursery *nursery = thread->nursery;
         thread->nursery = nursery->below;
-        retire(thread, nursery);
+        nursery_retire(thread, nursery);
     }
 }

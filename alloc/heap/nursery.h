@@ -30,15 +30,15 @@ struct sti_nursery;
 struct sti_scope;
 struct sti_thread;
 
-/* The scope, no stolen subtask inside another scope of its task, opens as the thread's innermost. Barred: it is never
- * young. */
-void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool barred);
+/* The scope, no stolen subtask inside another scope of its task, opens as the thread's innermost. no_nursery: it is
+ * never young. */
+void sti_nursery_open(struct sti_thread *thread, struct sti_scope *scope, bool no_nursery);
 
 /* A block for the innermost scope, while that is young. NULL: it is not, or not with this block; or there is no
  * memory. */
 void *sti_nursery_malloc(struct sti_thread *thread, size_t size);
 
-/* False: the innermost scope is barred, or the block is too large. */
+/* False: the innermost scope has no nursery, or the block is too large. */
 bool sti_nursery_takes_result(const struct sti_thread *thread, size_t size);
 
 /* A block for it, however many it has. NULL: out of memory. */

@@ -18,28 +18,28 @@
 
 /* --- The thread's list: a circle in effect, looked at a few at a time --- */
 
-static bool is_free(struct sti_heap *heap)
+static bool retired_is_free(struct sti_heap *heap)
 {
     sti_backend_theap_collect(sti_backend_heap_theap(heap->backend), false);
     return sti_heap_size(heap).blocks == 0 && sti_heap_renew(heap);
 }
 
-static void take_off(struct sti_thread *thread, struct sti_heap **link)
+static void retired_take_off(struct sti_thread *thread, struct sti_heap **link)
 {
     *link = (*link)->next;
     thread->retired_count--;
 }
 
-static struct sti_heap *take_retired(struct sti_thread *thread)
+static struct sti_heap *retired_take(struct sti_thread *thread)
 {
     if (thread->retired_next == NULL || *thread->retired_next == NULL)
         thread->retired_next = &thread->retired;
     struct sti_heap **link = thread->retired_next;
     struct sti_heap *found = NULL;
     for (unsigned i = 0; i < LOOKED_AT && found == NULL && *link != NULL; i++) {
-        if (is_free(*link)) {
+        if (retired_is_free(*link)) {
             found = *link;
-            take_off(thread, link);
+            retired_take_off(thread, link);
         } else {
             link = &(*link)->next;
         }
@@ -57,15 +57,15 @@ static struct sti_heap *take_retired(struct sti_thread *thread)
 #define FEW 64
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ownerless {
+static struct abandoned {
     struct sti_heap *first;
     struct sti_heap *last;
     size_t count;
     size_t sort_at; /* when there are so many */
-} ownerless = { .sort_at = FEW };
+} abandoned = { .sort_at = FEW };
 
 /* With the lock. */
-static void put_last(struct ownerless *list, struct sti_heap *heap)
+static void abandoned_put_last(struct abandoned *list, struct sti_heap *heap)
 {
     heap->next = NULL;
     *(list->first == NULL ? &list->first : &list->last->next) = heap;
@@ -76,47 +76,47 @@ static void put_last(struct ownerless *list, struct sti_heap *heap)
 void sti_retired_leave(struct sti_heap *heap)
 {
     heap->lasts = true;
-    sti_plain_mutex_lock(&lock);
-    put_last(&ownerless, heap);
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_lock(&lock);
+    abandoned_put_last(&abandoned, heap);
+    sti_real_mutex_unlock(&lock);
 }
 
-static struct sti_heap *take_first(void)
+static struct sti_heap *abandoned_take_first(void)
 {
-    sti_plain_mutex_lock(&lock);
-    struct sti_heap *heap = ownerless.first;
+    sti_real_mutex_lock(&lock);
+    struct sti_heap *heap = abandoned.first;
     if (heap != NULL) {
-        ownerless.first = heap->next;
-        ownerless.count--;
+        abandoned.first = heap->next;
+        abandoned.count--;
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     return heap;
 }
 
 /* With the lock: whoever wants one waits, as he would make another one otherwise. */
-static void sort(void)
+static void retired_sort(void)
 {
-    struct ownerless sorted = { .first = NULL };
-    struct ownerless used = { .first = NULL };
-    for (struct sti_heap *heap = ownerless.first, *next; heap != NULL; heap = next) {
+    struct abandoned sorted = { .first = NULL };
+    struct abandoned used = { .first = NULL };
+    for (struct sti_heap *heap = abandoned.first, *next; heap != NULL; heap = next) {
         next = heap->next;
-        put_last(sti_heap_is_unused(heap) ? &sorted : &used, heap);
+        abandoned_put_last(sti_heap_is_unused(heap) ? &sorted : &used, heap);
     }
     sorted.sort_at = 2 * used.count + FEW;
     for (struct sti_heap *heap = used.first, *next; heap != NULL; heap = next) {
         next = heap->next;
-        put_last(&sorted, heap);
+        abandoned_put_last(&sorted, heap);
     }
-    ownerless = sorted;
+    abandoned = sorted;
 }
 
 static bool sort_if_many(void)
 {
-    sti_plain_mutex_lock(&lock);
-    bool many = ownerless.count >= ownerless.sort_at;
+    sti_real_mutex_lock(&lock);
+    bool many = abandoned.count >= abandoned.sort_at;
     if (many)
-        sort();
-    sti_plain_mutex_unlock(&lock);
+        retired_sort();
+    sti_real_mutex_unlock(&lock);
     return many;
 }
 
@@ -124,7 +124,7 @@ static struct sti_heap *take_some(void)
 {
     struct sti_heap *heap = NULL;
     for (unsigned i = 0; i < LOOKED_AT; i++) {
-        heap = take_first();
+        heap = abandoned_take_first();
         if (heap == NULL || sti_heap_adopt(heap))
             return heap;
         sti_retired_leave(heap);
@@ -132,7 +132,7 @@ static struct sti_heap *take_some(void)
     return NULL;
 }
 
-static struct sti_heap *take_ownerless(void)
+static struct sti_heap *take_abandoned(void)
 {
     struct sti_heap *heap = take_some();
     return heap == NULL && sort_if_many() ? take_some() : heap;
@@ -167,8 +167,8 @@ static void give_rest_back(const struct sti_heap *heap)
 
 struct sti_heap *sti_retired_take(struct sti_thread *thread)
 {
-    struct sti_heap *heap = take_retired(thread);
-    return heap != NULL ? heap : take_ownerless();
+    struct sti_heap *heap = retired_take(thread);
+    return heap != NULL ? heap : take_abandoned();
 }
 
 void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
@@ -178,7 +178,7 @@ void sti_retired_put(struct sti_thread *thread, struct sti_heap *heap)
     if (++thread->retired_count <= KEPT_EMPTY)
         return;
     give_rest_back(heap);
-    struct sti_heap *empty = take_retired(thread);
+    struct sti_heap *empty = retired_take(thread);
     if (empty != NULL)
         sti_heap_end(empty);
 }
@@ -189,7 +189,7 @@ static void end_empty(struct sti_thread *thread, bool (*is_empty)(struct sti_hea
     while (*link != NULL) {
         struct sti_heap *heap = *link;
         if (is_empty(heap)) {
-            take_off(thread, link);
+            retired_take_off(thread, link);
             sti_heap_end(heap);
         } else {
             link = &heap->next;
@@ -201,14 +201,14 @@ static void end_empty(struct sti_thread *thread, bool (*is_empty)(struct sti_hea
 /* What goes to the system goes at once for all (global.c). */
 void sti_retired_give_back(struct sti_thread *thread)
 {
-    end_empty(thread, is_free);
+    end_empty(thread, retired_is_free);
 }
 
 /* mimalloc has ended the thread's parts already, most often: it would make another one of a heap that is asked. */
 static bool is_empty_at_end(struct sti_heap *heap)
 {
     sti_heap_complete_counts(heap);
-    return !sti_heap_has_given_up(heap) && is_free(heap);
+    return !sti_heap_has_given_up(heap) && retired_is_free(heap);
 }
 
 void sti_retired_end_thread(struct sti_thread *thread)

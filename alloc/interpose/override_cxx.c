@@ -48,7 +48,7 @@ static atomic_int *state_of(int64_t *guard)
 }
 
 /* acquire: what the initialiser wrote is seen with DONE. */
-static bool acquire(atomic_int *state)
+static bool static_guard_acquire(atomic_int *state)
 {
     for (;;) {
         int seen = 0;
@@ -75,7 +75,7 @@ static void leave_guard(int64_t *guard, int end)
 
 int __cxa_guard_acquire(int64_t *guard)
 {
-    if (!acquire(state_of(guard)))
+    if (!static_guard_acquire(state_of(guard)))
         return 0;
     if (sti_thread_metered != NULL)
         sti_hold_take(&sti_thread_metered->scope->holds, sti_hold_of_kind(guard, STI_HOLD_STATIC));
@@ -153,19 +153,19 @@ STINT_API void end_locale(void *locale) __asm__("_ZNSt6locale5_ImplD1Ev");
 /* It has taken another one if another thread was quicker, and destroyed this. */
 void install_cache(void *locale, const void *facet, size_t index)
 {
-    install_fn *plain;
-    *(void **)&plain = sti_cxx_function("_ZNSt6locale5_Impl16_M_install_cacheEPKNS_5facetEm", STI_CALLER());
-    plain(locale, facet, index);
+    install_fn *real;
+    *(void **)&real = sti_cxx_function("_ZNSt6locale5_Impl16_M_install_cacheEPKNS_5facetEm", STI_CALLER());
+    real(locale, facet, index);
     if (sti_thread_metered != NULL && sti_rule_is_on(STI_RULE_CXX_CACHES))
         sti_cxx_cache_note(locale, facet);
 }
 
 void end_locale(void *locale)
 {
-    end_fn *plain;
-    *(void **)&plain = sti_cxx_function("_ZNSt6locale5_ImplD1Ev", STI_CALLER());
+    end_fn *real;
+    *(void **)&real = sti_cxx_function("_ZNSt6locale5_ImplD1Ev", STI_CALLER());
     sti_cxx_caches_forget(locale);
-    plain(locale);
+    real(locale);
 }
 
 #endif

@@ -54,7 +54,7 @@ struct stream {
 #define TRIES 1000
 
 /* fflush(NULL) in another thread locks the stream for a moment; a read from it, for as long as the read takes. */
-static bool is_free(FILE *stream)
+static bool stream_is_free(FILE *stream)
 {
     for (unsigned i = 0; i < TRIES; i++) {
         if (ftrylockfile(stream) == 0) {
@@ -66,7 +66,7 @@ static bool is_free(FILE *stream)
     return false;
 }
 
-static bool tell_us(struct stream *noted)
+static bool stream_redirect(struct stream *noted)
 {
     if (noted->kept_at == NULL)
         return false;
@@ -81,10 +81,10 @@ static void close_stream(struct sti_scope *scope, void *key, void *before)
     FILE *stream = key;
     struct stream *noted = before;
     (void)scope;
-    if (!noted->is_in_memory && !is_free(stream))
+    if (!noted->is_in_memory && !stream_is_free(stream))
         return;
     __fpurge(stream);
-    if (!tell_us(noted) && noted->unit != 0)
+    if (!stream_redirect(noted) && noted->unit != 0)
         return;
     if (noted->is_around)
         stream->_fileno = -1;
@@ -97,7 +97,7 @@ static bool leave_stream(void *stream, void *before)
     struct stream *noted = before;
     if (noted->is_in_memory)
         __fpurge(stream);
-    return tell_us(noted);
+    return stream_redirect(noted);
 }
 
 static const struct sti_undo_kind of_stream = { .size = sizeof(struct stream),
@@ -106,7 +106,7 @@ static const struct sti_undo_kind of_stream = { .size = sizeof(struct stream),
                                                 .undo = close_stream,
                                                 .leave = leave_stream };
 
-static inline FILE *noted(FILE *stream, struct stream how)
+static inline FILE *stream_noted(FILE *stream, struct stream how)
 {
     if (stream != NULL)
         sti_undo_add(&of_stream, stream, &how);
@@ -117,7 +117,7 @@ static inline FILE *noted(FILE *stream, struct stream how)
     FILE *name parameters                                                                                              \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        return noted(plain arguments, (struct stream){ how });                                                         \
+        return stream_noted(real arguments, (struct stream){ how });                                                   \
     }
 
 OPENING(fopen, .unit = 0, (const char *path, const char *mode), (path, mode))
@@ -140,19 +140,19 @@ static FILE *note_growing(FILE *stream, void **block_at, size_t *size_at, size_t
         if (words[i] == (void *)block_at && words[i + 1] == (void *)size_at)
             how.kept_at = &words[i];
     }
-    return noted(stream, how);
+    return stream_noted(stream, how);
 }
 
 FILE *open_memstream(char **buffer, size_t *size)
 {
     STI_LIBC_FUNCTION(open_memstream)
-    return note_growing(plain(buffer, size), (void **)buffer, size, 1);
+    return note_growing(real(buffer, size), (void **)buffer, size, 1);
 }
 
 FILE *open_wmemstream(wchar_t **buffer, size_t *size)
 {
     STI_LIBC_FUNCTION(open_wmemstream)
-    return note_growing(plain(buffer, size), (void **)buffer, size, sizeof(wchar_t));
+    return note_growing(real(buffer, size), (void **)buffer, size, sizeof(wchar_t));
 }
 
 /* The block that the stream has made belongs to the stream's user from now on, in the scope that opened the stream. */
@@ -161,7 +161,7 @@ int fclose(FILE *stream)
     STI_LIBC_FUNCTION(fclose)
     struct stream how;
     bool is_own = sti_undo_end(&of_stream, stream, &how);
-    int result = plain(stream);
+    int result = real(stream);
     if (STI_UNLIKELY(is_own) && how.unit != 0)
         *how.block_at = sti_adopt(*how.block_at, (*how.size_at + 1) * how.unit, STI_CALLER());
     return result;
@@ -196,20 +196,20 @@ static DIR *noted_directory(DIR *directory, bool is_around)
 DIR *opendir(const char *path)
 {
     STI_LIBC_FUNCTION(opendir)
-    return noted_directory(plain(path), false);
+    return noted_directory(real(path), false);
 }
 
 DIR *fdopendir(int descriptor)
 {
     STI_LIBC_FUNCTION(fdopendir)
-    return noted_directory(plain(descriptor), true);
+    return noted_directory(real(descriptor), true);
 }
 
 int closedir(DIR *directory)
 {
     STI_LIBC_FUNCTION(closedir)
     sti_undo_end(&of_directory, directory, NULL);
-    return plain(directory);
+    return real(directory);
 }
 
 /* --- Regular expressions. The caller may move the structure, or free it before the rollback: so an expression is known
@@ -229,7 +229,7 @@ static const struct sti_undo_kind of_regex = {
 int regcomp(regex_t *regex, const char *pattern, int flags)
 {
     STI_LIBC_FUNCTION(regcomp)
-    int error = plain(regex, pattern, flags);
+    int error = real(regex, pattern, flags);
     if (error == 0)
         sti_undo_add(&of_regex, regex->buffer, regex);
     return error;
@@ -239,5 +239,5 @@ void regfree(regex_t *regex)
 {
     STI_LIBC_FUNCTION(regfree)
     sti_undo_end(&of_regex, regex->buffer, NULL);
-    plain(regex);
+    real(regex);
 }

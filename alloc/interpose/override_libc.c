@@ -119,11 +119,11 @@ int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments)
 }
 
 /* libc has the block grow as it reads: what it has made becomes the task's when the line is whole. */
-static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
+static ssize_t line_read(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
 {
     STI_LIBC_FUNCTION(getdelim)
     const char *before = line != NULL ? *line : NULL;
-    ssize_t length = plain(line, size, delimiter, stream);
+    ssize_t length = real(line, size, delimiter, stream);
     if (line != NULL && size != NULL && *line != before)
         *line = sti_adopt(*line, *size, caller);
     return length;
@@ -131,30 +131,30 @@ static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream,
 
 ssize_t getdelim(char **line, size_t *size, int delimiter, FILE *stream)
 {
-    return read_line(line, size, delimiter, stream, STI_CALLER());
+    return line_read(line, size, delimiter, stream, STI_CALLER());
 }
 
 ssize_t getline(char **line, size_t *size, FILE *stream)
 {
-    return read_line(line, size, '\n', stream, STI_CALLER());
+    return line_read(line, size, '\n', stream, STI_CALLER());
 }
 
 /* libc's own, which fills a buffer of the caller's. */
-static char *resolve(const char *path, char *resolved)
+static char *path_resolve(const char *path, char *resolved)
 {
     STI_LIBC_FUNCTION(realpath)
-    return plain(path, resolved);
+    return real(path, resolved);
 }
 
 STI_INLINE char *resolve_to_block(const char *path, const void *caller)
 {
     char resolved[PATH_MAX];
-    return resolve(path, resolved) != NULL ? make_copy(resolved, strlen(resolved), caller) : NULL;
+    return path_resolve(path, resolved) != NULL ? make_copy(resolved, strlen(resolved), caller) : NULL;
 }
 
 char *realpath(const char *path, char *resolved)
 {
-    return resolved != NULL ? resolve(path, resolved) : resolve_to_block(path, STI_CALLER());
+    return resolved != NULL ? path_resolve(path, resolved) : resolve_to_block(path, STI_CALLER());
 }
 
 char *__realpath_chk(const char *path, char *resolved, size_t size)
@@ -162,9 +162,9 @@ char *__realpath_chk(const char *path, char *resolved, size_t size)
     if (resolved == NULL)
         return resolve_to_block(path, STI_CALLER());
     if (size >= PATH_MAX)
-        return resolve(path, resolved);
+        return path_resolve(path, resolved);
     STI_LIBC_FUNCTION(__realpath_chk)
-    return plain(path, resolved, size);
+    return real(path, resolved, size);
 }
 
 char *canonicalize_file_name(const char *path)
@@ -177,7 +177,7 @@ char *canonicalize_file_name(const char *path)
 char *getcwd(char *buffer, size_t size)
 {
     STI_LIBC_FUNCTION(getcwd)
-    char *name = plain(buffer, size);
+    char *name = real(buffer, size);
     return buffer == NULL ? sti_adopt(name, 0, STI_CALLER()) : name;
 }
 
@@ -200,7 +200,7 @@ static int adopt_entries(void ***list, int count, const void *caller)
              int (*compares)(const entry **, const entry **))                                                          \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        return adopt_entries((void ***)list, plain(path, list, selects, compares), STI_CALLER());                      \
+        return adopt_entries((void ***)list, real(path, list, selects, compares), STI_CALLER());                       \
     }
 
 FOLDER_READER(scandir, struct dirent)
@@ -218,7 +218,7 @@ iconv_t iconv_open(const char *to, const char *from)
         thread->scope->keeps++;
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     }
-    iconv_t handle = plain(to, from);
+    iconv_t handle = real(to, from);
     if (thread != NULL)
         thread->scope->keeps--;
     return handle;
@@ -230,11 +230,11 @@ int putenv(char *string)
     STI_LIBC_FUNCTION(putenv)
     struct sti_thread *thread = sti_thread_metered;
     if (STI_LIKELY(thread == NULL) || !sti_task_has(thread, (uintptr_t)string))
-        return plain(string);
+        return real(string);
     size_t size = strlen(string) + 1;
     char *copy = sti_record_charge(size, STI_CALLER()) ? sti_process_lasting_malloc(size) : NULL;
     if (copy != NULL)
-        return plain(memcpy(copy, string, size));
+        return real(memcpy(copy, string, size));
     errno = ENOMEM;
     return -1;
 }

@@ -81,7 +81,7 @@ LOCK_FUNCTIONS(FIRST_CALL)
 static int (*libc_lock)(pthread_mutex_t *mutex);
 static int (*libc_unlock)(pthread_mutex_t *mutex);
 
-static bool is_backend(const void *caller)
+static bool lock_is_backend(const void *caller)
 {
     struct dl_find_object ours;
     return _dl_find_object((void *)(uintptr_t)sti_backend_address(), &ours) == 0 && caller >= ours.dlfo_map_start &&
@@ -91,13 +91,13 @@ static bool is_backend(const void *caller)
 static int lock_in_part(pthread_mutex_t *mutex)
 {
     const void *caller = __builtin_extract_return_addr(__builtin_return_address(0));
-    return is_backend(caller) ? 0 : libc_lock(mutex);
+    return lock_is_backend(caller) ? 0 : libc_lock(mutex);
 }
 
 static int unlock_in_part(pthread_mutex_t *mutex)
 {
     const void *caller = __builtin_extract_return_addr(__builtin_return_address(0));
-    return is_backend(caller) ? 0 : libc_unlock(mutex);
+    return lock_is_backend(caller) ? 0 : libc_unlock(mutex);
 }
 
 STI_FORK_HANDLER void sti_override_lock_in_child(void)

@@ -126,7 +126,7 @@ static void throw_if_possible(const void *caller)
 }
 
 /* Another try after the handler, or the exception, or NULL. alignment is 0 where it is the usual one. */
-static __attribute__((noinline)) void *retry(size_t size, size_t alignment, bool throws, const void *caller)
+static __attribute__((noinline)) void *allocation_retry(size_t size, size_t alignment, bool throws, const void *caller)
 {
     for (;;) {
         const struct sti_thread *thread = sti_thread_metered;
@@ -168,7 +168,7 @@ STI_INLINE void *new_block(size_t size, size_t alignment, bool throws, const voi
         block = sti_backend_theap_malloc_small(thread->allocating, size);
     else
         block = new_uncommon(thread, size, alignment, throws, caller);
-    return STI_LIKELY(block != NULL) ? block : retry(size, alignment, throws, caller);
+    return STI_LIKELY(block != NULL) ? block : allocation_retry(size, alignment, throws, caller);
 }
 
 #define NEW_FORM(name, mangled, parameters, alignment, throws)                                                         \

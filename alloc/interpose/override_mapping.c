@@ -19,14 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "alloc/heap/kept.h"
 #include "alloc/heap/mapping.h"
+#include "alloc/heap/retained.h"
 #include "alloc/meter/allocate.h"
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
-#include "alloc/platform/lasting.h"
 #include "alloc/platform/link.h"
 #include "alloc/platform/module.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/rollback/undo.h"
 
@@ -59,16 +59,16 @@ static void find_backend(void)
         backend = sti_caller_module_of(sti_backend_address());
 }
 
-static bool is_backend(const void *caller)
+static bool mapping_is_backend(const void *caller)
 {
     return sti_caller_in(&backend, caller);
 }
 
 /* The thread's record if it is a task that asks; otherwise NULL. */
-static struct sti_thread *asker(const void *caller)
+static struct sti_thread *mapping_asker(const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    bool is_task = thread != NULL && sti_thread_counted == thread && !is_backend(caller) &&
+    bool is_task = thread != NULL && sti_thread_counted == thread && !mapping_is_backend(caller) &&
                    atomic_load_explicit(&sti_link_is_good, memory_order_relaxed);
     return is_task ? thread : NULL;
 }
@@ -84,13 +84,13 @@ static bool is_place(uintptr_t begin, uintptr_t end)
     return begin % PAGE == 0 && end > begin;
 }
 
-static int refuse(int error)
+static int mapping_refuse(int error)
 {
     errno = error;
     return -1;
 }
 
-static void *fail(int error)
+static void *mapping_fail(int error)
 {
     errno = error;
     return MAP_FAILED;
@@ -107,27 +107,26 @@ struct wanted {
     off64_t offset;
 };
 
-static void *map_plainly(const struct wanted *wanted)
+static void *real_map(const struct wanted *wanted)
 {
     STI_LIBC_FUNCTION(mmap64)
-    return plain(wanted->address, wanted->length, wanted->protection, wanted->flags, wanted->descriptor,
-                 wanted->offset);
+    return real(wanted->address, wanted->length, wanted->protection, wanted->flags, wanted->descriptor, wanted->offset);
 }
 
-static int unmap_plainly(void *address, size_t length)
+static int real_unmap(void *address, size_t length)
 {
     STI_LIBC_FUNCTION(munmap)
-    return plain(address, length);
+    return real(address, length);
 }
 
-static size_t size_of(const struct wanted *wanted)
+static size_t wanted_size(const struct wanted *wanted)
 {
     unsigned shift = (unsigned)wanted->flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
     size_t huge = (size_t)1 << (shift != 0 ? shift : HUGE_PAGE_SHIFT);
     return round_up(wanted->length, (wanted->flags & MAP_HUGETLB) != 0 ? huge : PAGE);
 }
 
-static enum sti_mapping_kind kind_of(const struct wanted *wanted)
+static enum sti_mapping_kind wanted_kind(const struct wanted *wanted)
 {
     if ((wanted->flags & MAP_TYPE) != MAP_PRIVATE)
         return (wanted->flags & MAP_ANONYMOUS) != 0 ? STI_MAPPING_CHARGED : STI_MAPPING_FREE;
@@ -135,14 +134,14 @@ static enum sti_mapping_kind kind_of(const struct wanted *wanted)
 }
 
 /* Uncharged mappings are unlimited, so the record of each one is charged. */
-static bool charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t size, const void *caller)
+static bool mapping_charge(struct sti_thread *thread, enum sti_mapping_kind kind, size_t size, const void *caller)
 {
     if (kind == STI_MAPPING_CHARGED)
         return sti_meter_charge_pages(thread, size, caller);
     return sti_record_charge_to(thread, RECORD, caller);
 }
 
-static bool replaces(int flags)
+static bool flags_replace(int flags)
 {
     return (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED;
 }
@@ -152,16 +151,16 @@ static bool replaces(int flags)
 static void *map_over(const struct wanted *wanted)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
-    uintptr_t end = begin + size_of(wanted);
+    uintptr_t end = begin + wanted_size(wanted);
     if (!sti_mapping_any() || !is_place(begin, end))
-        return map_plainly(wanted);
+        return real_map(wanted);
     if (!sti_mapping_lock())
-        return fail(ENOMEM);
-    void *made = map_plainly(wanted);
+        return mapping_fail(ENOMEM);
+    void *made = real_map(wanted);
     int saved_errno = errno;
     sti_mapping_cut(begin, end);
     if (made != MAP_FAILED)
-        sti_mapping_fill(begin, end, kind_of(wanted));
+        sti_mapping_fill(begin, end, wanted_kind(wanted));
     else if (sti_mapping_has_hole(begin, end))
         sti_mapping_forget(begin, end);
     sti_mapping_join(begin, end);
@@ -173,10 +172,10 @@ static void *map_over(const struct wanted *wanted)
 static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
 {
     if (!sti_mapping_lock())
-        return fail(ENOMEM);
-    void *made = map_plainly(wanted);
+        return mapping_fail(ENOMEM);
+    void *made = real_map(wanted);
     if (made != MAP_FAILED)
-        sti_mapping_put((uintptr_t)made, (uintptr_t)made + size_of(wanted), kind_of(wanted), owner);
+        sti_mapping_put((uintptr_t)made, (uintptr_t)made + wanted_size(wanted), wanted_kind(wanted), owner);
     sti_mapping_unlock();
     return made;
 }
@@ -194,7 +193,7 @@ static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
 #define PAGE_BITS 12
 
 /* NULL: it is longer. */
-static void *key_of(uintptr_t begin, uintptr_t end)
+static void *span_key(uintptr_t begin, uintptr_t end)
 {
     size_t pages = (end - begin) >> PAGE_BITS;
     return pages >> LENGTH_BITS == 0 ? (void *)(begin << (LENGTH_BITS - PAGE_BITS) | pages) : NULL;
@@ -210,7 +209,7 @@ static void make_plain(struct sti_scope *scope, void *key, void *unused)
     (void)unused;
     if (!sti_backend_has_made((void *)begin))
         return;
-    sti_protect_plainly((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
+    sti_real_protect((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
     syscall(SYS_munlock, begin, size);
     for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
         syscall(SYS_madvise, begin, size, advices[i]);
@@ -222,8 +221,8 @@ static const struct sti_undo_kind of_advised = { .sort = STI_UNDO_OF_PAGES, .und
 /* The call is about to do so, and is charged for the entry. False: out of memory. */
 static bool note_pages(const struct sti_undo_kind *kind, uintptr_t begin, uintptr_t end, const void *caller)
 {
-    struct sti_thread *thread = asker(caller);
-    void *key = key_of(begin, end);
+    struct sti_thread *thread = mapping_asker(caller);
+    void *key = span_key(begin, end);
     if (thread == NULL || !sti_task_has(thread, begin))
         return true;
     return key != NULL && sti_record_charge_to(thread, RECORD, caller) && sti_undo_add(kind, key, NULL);
@@ -238,8 +237,8 @@ static bool is_open(int protection)
 static bool note_place(const struct wanted *wanted, const void *caller)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
-    bool is_noted = begin % PAGE == 0 && replaces(wanted->flags) && !is_open(wanted->protection);
-    return !is_noted || note_pages(&of_protected, begin, begin + size_of(wanted), caller);
+    bool is_noted = begin % PAGE == 0 && flags_replace(wanted->flags) && !is_open(wanted->protection);
+    return !is_noted || note_pages(&of_protected, begin, begin + wanted_size(wanted), caller);
 }
 
 /* Where nothing is it is as new, and where something is everywhere it is put in its place. Between the two nobody could
@@ -247,7 +246,7 @@ static bool note_place(const struct wanted *wanted, const void *caller)
 static void *map_in_place(const struct wanted *wanted, struct sti_mapped *owner)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
-    uintptr_t end = begin + size_of(wanted);
+    uintptr_t end = begin + wanted_size(wanted);
     struct wanted anew = *wanted;
     anew.flags = (wanted->flags & ~MAP_FIXED) | MAP_FIXED_NOREPLACE;
     void *made = map_anew(&anew, owner);
@@ -255,37 +254,37 @@ static void *map_in_place(const struct wanted *wanted, struct sti_mapped *owner)
         return made;
     if (made != MAP_FAILED) /* a kernel that does not know the flag takes the address for a hint */
         munmap(made, wanted->length);
-    return sti_mapping_has_hole(begin, end) ? fail(EEXIST) : map_over(wanted);
+    return sti_mapping_has_hole(begin, end) ? mapping_fail(EEXIST) : map_over(wanted);
 }
 
 static void *map_in_task(struct sti_thread *thread, const struct wanted *wanted, const void *caller)
 {
     bool is_kept = sti_meter_is_kept_block(thread, caller);
-    if (!charge(thread, kind_of(wanted), size_of(wanted), caller))
-        return fail(ENOMEM);
+    if (!mapping_charge(thread, wanted_kind(wanted), wanted_size(wanted), caller))
+        return mapping_fail(ENOMEM);
     struct sti_mapped *owner = is_kept ? NULL : sti_mapped_of(thread->scope);
     if (!is_kept && (owner == NULL || !note_place(wanted, caller)))
-        return fail(ENOMEM);
-    if (replaces(wanted->flags))
+        return mapping_fail(ENOMEM);
+    if (flags_replace(wanted->flags))
         return is_kept ? map_over(wanted) : map_in_place(wanted, owner);
-    return is_kept ? map_plainly(wanted) : map_anew(wanted, owner);
+    return is_kept ? real_map(wanted) : map_anew(wanted, owner);
 }
 
-STI_INLINE void *map(const struct wanted *wanted, const void *caller)
+STI_INLINE void *mapping_map(const struct wanted *wanted, const void *caller)
 {
-    struct sti_thread *thread = asker(caller);
-    if (STI_UNLIKELY(replaces(wanted->flags)) && !is_backend(caller))
+    struct sti_thread *thread = mapping_asker(caller);
+    if (STI_UNLIKELY(flags_replace(wanted->flags)) && !mapping_is_backend(caller))
         sti_readable_note(wanted->address, wanted->protection);
     if (STI_UNLIKELY(thread != NULL))
         return map_in_task(thread, wanted, caller);
-    bool is_plain = STI_LIKELY(!replaces(wanted->flags)) || is_backend(caller);
-    return is_plain ? map_plainly(wanted) : map_over(wanted);
+    bool is_plain = STI_LIKELY(!flags_replace(wanted->flags)) || mapping_is_backend(caller);
+    return is_plain ? real_map(wanted) : map_over(wanted);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
 {
     const struct wanted wanted = { address, length, protection, flags, descriptor, offset };
-    return map(&wanted, STI_CALLER());
+    return mapping_map(&wanted, STI_CALLER());
 }
 
 /* --- munmap ------------------------------------------------------------------------------------------------------- */
@@ -297,10 +296,10 @@ static int unmap_in_record(void *address, size_t length)
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + round_up(length, PAGE);
     if (!is_place(begin, end))
-        return unmap_plainly(address, length);
+        return real_unmap(address, length);
     if (!sti_mapping_lock()) /* or a rollback would unmap what others have got there since */
-        return refuse(ENOMEM);
-    int result = unmap_plainly(address, length);
+        return mapping_refuse(ENOMEM);
+    int result = real_unmap(address, length);
     if (result == 0) {
         sti_mapping_cut(begin, end);
         sti_mapping_forget(begin, end);
@@ -311,11 +310,11 @@ static int unmap_in_record(void *address, size_t length)
 
 int munmap(void *address, size_t length)
 {
-    if (is_backend(STI_CALLER()))
-        return unmap_plainly(address, length);
-    if (STI_UNLIKELY(sti_kept_may_contain(address)))
-        sti_kept_forget(address);
-    return STI_UNLIKELY(sti_mapping_any()) ? unmap_in_record(address, length) : unmap_plainly(address, length);
+    if (mapping_is_backend(STI_CALLER()))
+        return real_unmap(address, length);
+    if (STI_UNLIKELY(sti_retained_may_contain(address)))
+        sti_retained_forget(address);
+    return STI_UNLIKELY(sti_mapping_any()) ? unmap_in_record(address, length) : real_unmap(address, length);
 }
 
 /* --- mprotect ----------------------------------------------------------------------------------------------------- */
@@ -355,34 +354,34 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
 /* A page of a module's data that is forbidden must not be scanned for roots. Nothing is cut before it has been charged.
  * A call that fails then counts all the same: where something is not mapped,
  * the system has made writable what lies before it. */
-static int protect(void *address, size_t length, int protection, int key, const void *caller)
+static int pages_protect(void *address, size_t length, int protection, int key, const void *caller)
 {
     uintptr_t begin = (uintptr_t)address;
     uintptr_t end = begin + round_up(length, PAGE);
     sti_readable_note(address, protection);
-    if (!is_place(begin, end) || is_backend(caller))
-        return sti_protect_plainly(address, length, protection, key);
+    if (!is_place(begin, end) || mapping_is_backend(caller))
+        return sti_real_protect(address, length, protection, key);
     bool opens = is_open(protection);
     size_t reserved = (protection & PROT_WRITE) != 0 ? reserved_in(begin, end) : 0;
-    struct sti_thread *thread = reserved > 0 ? asker(caller) : NULL;
+    struct sti_thread *thread = reserved > 0 ? mapping_asker(caller) : NULL;
     if (thread != NULL && !sti_meter_charge_pages(thread, reserved, caller))
         return -1;
     if ((reserved > 0 && !take_into_use(begin, end)) || (!opens && !note_pages(&of_protected, begin, end, caller)))
-        return refuse(ENOMEM);
-    int result = sti_protect_plainly(address, length, protection, key);
+        return mapping_refuse(ENOMEM);
+    int result = sti_real_protect(address, length, protection, key);
     if (result == 0 && opens) /* a part of what is noted is done again with the rest of it */
-        sti_undo_end(&of_protected, key_of(begin, end), NULL);
+        sti_undo_end(&of_protected, span_key(begin, end), NULL);
     return result;
 }
 
 int mprotect(void *address, size_t length, int protection)
 {
-    return protect(address, length, protection, STI_NO_KEY, STI_CALLER());
+    return pages_protect(address, length, protection, STI_NO_KEY, STI_CALLER());
 }
 
 int pkey_mprotect(void *address, size_t length, int protection, int key)
 {
-    return protect(address, length, protection, key, STI_CALLER());
+    return pages_protect(address, length, protection, key, STI_CALLER());
 }
 
 /* --- madvise and mlock: what stays on pages of a heap. What only a hint of their use is stays on them, too.
@@ -401,19 +400,20 @@ int madvise(void *address, size_t length, int advice)
     STI_LIBC_FUNCTION(madvise)
     bool stays =
         advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == MADV_DONTDUMP || advice == MADV_GUARD_INSTALL;
-    return stays && !note_advice(address, length, STI_CALLER()) ? refuse(ENOMEM) : plain(address, length, advice);
+    return stays && !note_advice(address, length, STI_CALLER()) ? mapping_refuse(ENOMEM)
+                                                                : real(address, length, advice);
 }
 
 int mlock(const void *address, size_t length)
 {
     STI_LIBC_FUNCTION(mlock)
-    return note_advice(address, length, STI_CALLER()) ? plain(address, length) : refuse(ENOMEM);
+    return note_advice(address, length, STI_CALLER()) ? real(address, length) : mapping_refuse(ENOMEM);
 }
 
 int mlock2(const void *address, size_t length, unsigned flags)
 {
     STI_LIBC_FUNCTION(mlock2)
-    return note_advice(address, length, STI_CALLER()) ? plain(address, length, flags) : refuse(ENOMEM);
+    return note_advice(address, length, STI_CALLER()) ? real(address, length, flags) : mapping_refuse(ENOMEM);
 }
 
 /* --- mremap: pages of a task's are grown, shrunk and moved by the system's choice. A place of the caller's choice, or
@@ -430,10 +430,10 @@ struct move {
     void *to; /* where it has a place */
 };
 
-static void *move_plainly(const struct move *move)
+static void *real_move(const struct move *move)
 {
     STI_LIBC_FUNCTION(mremap)
-    return plain((void *)move->begin, move->old_length, move->new_length, move->flags, move->to);
+    return real((void *)move->begin, move->old_length, move->new_length, move->flags, move->to);
 }
 
 /* One mapping at a time, as every kernel. With the lock. */
@@ -441,10 +441,10 @@ static void *grow_in_record(const struct move *move)
 {
     struct sti_mapping *mapping = sti_mapping_last(move->begin, move->end);
     if (mapping == NULL)
-        return move_plainly(move);
+        return real_move(move);
     if (mapping->begin > move->begin || mapping->end < move->end)
-        return fail(EFAULT);
-    uintptr_t made = (uintptr_t)move_plainly(move);
+        return mapping_fail(EFAULT);
+    uintptr_t made = (uintptr_t)real_move(move);
     enum sti_mapping_kind kind = mapping->kind;
     struct sti_mapped *owner = mapping->owner;
     if (made == move->begin) {
@@ -460,7 +460,7 @@ static void *grow_in_record(const struct move *move)
 /* The system unmaps what lies behind the new end. With the lock. */
 static void *shrink_in_record(const struct move *move)
 {
-    void *made = move_plainly(move);
+    void *made = real_move(move);
     if (made != MAP_FAILED) {
         sti_mapping_cut(move->new_end, move->end);
         sti_mapping_forget(move->new_end, move->end);
@@ -471,14 +471,14 @@ static void *shrink_in_record(const struct move *move)
 static void *move_in_record(const struct move *move)
 {
     if (!sti_mapping_lock())
-        return fail(ENOMEM);
+        return mapping_fail(ENOMEM);
     void *made = move->new_end > move->end ? grow_in_record(move) : shrink_in_record(move);
     sti_mapping_unlock();
     return made;
 }
 
 /* The bytes that a move is charged for: added pages count if the last page does. */
-static size_t growth(const struct move *move)
+static size_t move_growth(const struct move *move)
 {
     if (move->new_end <= move->end || !sti_mapping_lock())
         return 0;
@@ -502,7 +502,7 @@ static void *move_specially(const struct move *move, const struct sti_thread *th
     uintptr_t to = (move->flags & MREMAP_FIXED) != 0 ? (uintptr_t)move->to : move->begin;
     bool is_refused =
         thread != NULL || is_recorded(move->begin, move->end) || is_recorded(to, to + (move->new_end - move->begin));
-    return is_refused ? fail(ENOTSUP) : move_plainly(move);
+    return is_refused ? mapping_fail(ENOTSUP) : real_move(move);
 }
 
 void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...)
@@ -523,15 +523,15 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
         move.to = va_arg(arguments, void *);
         va_end(arguments);
     }
-    struct sti_thread *thread = asker(STI_CALLER());
+    struct sti_thread *thread = mapping_asker(STI_CALLER());
     bool is_valid = is_place(begin, move.new_end) && move.end >= begin;
     if ((STI_LIKELY(!sti_mapping_any()) && !(is_special && thread != NULL)) || !is_valid)
-        return move_plainly(&move);
+        return real_move(&move);
     if (is_special)
         return move_specially(&move, thread);
-    size_t grown = thread != NULL ? growth(&move) : 0;
+    size_t grown = thread != NULL ? move_growth(&move) : 0;
     bool is_charged = grown == 0 || sti_meter_charge_pages(thread, grown, STI_CALLER());
-    return is_charged ? move_in_record(&move) : fail(ENOMEM);
+    return is_charged ? move_in_record(&move) : mapping_fail(ENOMEM);
 }
 
 void sti_override_mapping_start(void)

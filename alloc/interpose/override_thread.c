@@ -18,8 +18,8 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
-#include "alloc/platform/lasting.h"
 #include "alloc/platform/module.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"
@@ -40,7 +40,7 @@ struct start {
     void *arg;
 };
 
-static void *begin(void *argument)
+static void *thread_begin(void *argument)
 {
     const struct start start = *(struct start *)argument;
     sti_process_free(argument);
@@ -48,14 +48,14 @@ static void *begin(void *argument)
     return start.function != NULL ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
 }
 
-static int create(pthread_t *thread, const pthread_attr_t *attributes, const struct start *wanted)
+static int thread_create(pthread_t *thread, const pthread_attr_t *attributes, const struct start *wanted)
 {
     STI_LIBC_FUNCTION(pthread_create)
     struct start *start = sti_process_malloc(sizeof *start);
     if (start == NULL)
         return EAGAIN;
     *start = *wanted;
-    int error = plain(thread, attributes, begin, start);
+    int error = real(thread, attributes, thread_begin, start);
     if (error != 0)
         sti_process_free(start);
     return error;
@@ -63,13 +63,13 @@ static int create(pthread_t *thread, const pthread_attr_t *attributes, const str
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg)
 {
-    return create(thread, attributes, &(struct start){ .function = function, .arg = arg });
+    return thread_create(thread, attributes, &(struct start){ .function = function, .arg = arg });
 }
 
 /* glibc's thrd_t is a pthread_t, and its thrd_join takes the result as it is made here. */
 int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
 {
-    int error = create(thread, NULL, &(struct start){ .c11_function = function, .arg = arg });
+    int error = thread_create(thread, NULL, &(struct start){ .c11_function = function, .arg = arg });
     return error == 0 ? thrd_success : error == ENOMEM ? thrd_nomem : thrd_error;
 }
 
@@ -90,7 +90,7 @@ static void end_quietly(void *value)
     atomic_load_explicit(&backend_destructor, memory_order_relaxed)(value);
 }
 
-static bool is_backend(destructor_fn *destructor)
+static bool destructor_is_backend(destructor_fn *destructor)
 {
     const struct link_map *module = sti_module_of((const void *)(uintptr_t)destructor);
     return destructor != NULL && module == sti_module_of(sti_backend_address());
@@ -102,10 +102,11 @@ int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value))
 {
     sti_keep_openmp(STI_CALLER());
     destructor_fn *none = NULL;
-    if (is_backend(destructor) && atomic_compare_exchange_strong_explicit(&backend_destructor, &none, destructor,
-                                                                          memory_order_relaxed, memory_order_relaxed))
+    if (destructor_is_backend(destructor) &&
+        atomic_compare_exchange_strong_explicit(&backend_destructor, &none, destructor, memory_order_relaxed,
+                                                memory_order_relaxed))
         destructor = end_quietly;
-    return sti_specific_create_plain(key, destructor);
+    return sti_real_specific_create(key, destructor);
 }
 
 /* --- Overrides of the calls that set and delete thread-specific values, so that a scope can undo them. Any thread. */
@@ -118,7 +119,7 @@ STINT_API void tss_delete(tss_t key);
 static void undo_specific(struct sti_scope *scope, void *key, void *before)
 {
     (void)scope;
-    sti_specific_set_plain((pthread_key_t)(uintptr_t)key, *(void **)before);
+    sti_real_specific_set((pthread_key_t)(uintptr_t)key, *(void **)before);
 }
 
 static const struct sti_undo_kind of_specific = {
@@ -132,7 +133,7 @@ int pthread_setspecific(pthread_key_t key, const void *value)
         if (!sti_undo_add(&of_specific, (void *)(uintptr_t)key, &before))
             return ENOMEM;
     }
-    return sti_specific_set_plain(key, value);
+    return sti_real_specific_set(key, value);
 }
 
 /* glibc's tss_t is a pthread_key_t, and its tss_set is its pthread_setspecific. */
@@ -146,7 +147,7 @@ int pthread_key_delete(pthread_key_t key)
 {
     STI_LIBC_FUNCTION(pthread_key_delete)
     sti_undo_end(&of_specific, (void *)(uintptr_t)key, NULL);
-    return plain(key);
+    return real(key);
 }
 
 void tss_delete(tss_t key)
@@ -170,7 +171,7 @@ STINT_API int pthread_setcanceltype(int type, int *before);
     };
 
 /* There is one of each in a thread, whose record is the key. */
-static void note(const struct sti_undo_kind *kind, const void *before)
+static void thread_state_note(const struct sti_undo_kind *kind, const void *before)
 {
     if (__builtin_expect(sti_thread_metered != NULL, 0))
         sti_undo_add(kind, sti_thread_metered, before);
@@ -188,9 +189,9 @@ OF_THREAD(locale, locale_t)
 locale_t uselocale(locale_t locale)
 {
     STI_LIBC_FUNCTION(uselocale)
-    locale_t before = plain(locale);
+    locale_t before = real(locale);
     if (locale != (locale_t)0 && before != (locale_t)0)
-        note(&of_locale, &before);
+        thread_state_note(&of_locale, &before);
     return before;
 }
 
@@ -209,9 +210,9 @@ OF_THREAD(mask, sigset_t)
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
         sigset_t mine;                                                                                                 \
-        int result = plain(how, set, &mine);                                                                           \
+        int result = real(how, set, &mine);                                                                            \
         if (result == 0 && set != NULL)                                                                                \
-            note(&of_mask, &mine);                                                                                     \
+            thread_state_note(&of_mask, &mine);                                                                        \
         if (result == 0 && before != NULL)                                                                             \
             *before = mine;                                                                                            \
         return result;                                                                                                 \
@@ -233,9 +234,9 @@ MASKING(sigprocmask)
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
         int mine;                                                                                                      \
-        int error = plain(state, &mine);                                                                               \
+        int error = real(state, &mine);                                                                                \
         if (error == 0)                                                                                                \
-            note(&of_##name, &mine);                                                                                   \
+            thread_state_note(&of_##name, &mine);                                                                      \
         if (error == 0 && before != NULL)                                                                              \
             *before = mine;                                                                                            \
         return error;                                                                                                  \
@@ -253,7 +254,7 @@ STINT_API spawn_fn posix_spawn;
 STINT_API spawn_fn posix_spawnp;
 
 /* Attributes are plain values; a copy of them owns nothing. */
-static int with_mask(spawn_fn *plain, pid_t *child, const char *program, const posix_spawn_file_actions_t *actions,
+static int with_mask(spawn_fn *real, pid_t *child, const char *program, const posix_spawn_file_actions_t *actions,
                      const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
     posix_spawnattr_t changed;
@@ -271,10 +272,10 @@ static int with_mask(spawn_fn *plain, pid_t *child, const char *program, const p
         pthread_sigmask(SIG_SETMASK, NULL, &wanted);
     const sigset_t *mask = sti_child_mask(&wanted);
     if (mask == &wanted)
-        return plain(child, program, actions, attributes, arguments, environment);
+        return real(child, program, actions, attributes, arguments, environment);
     posix_spawnattr_setflags(&changed, (short)(flags | POSIX_SPAWN_SETSIGMASK));
     posix_spawnattr_setsigmask(&changed, mask);
-    return plain(child, program, actions, &changed, arguments, environment);
+    return real(child, program, actions, &changed, arguments, environment);
 }
 
 #define SPAWNING(name)                                                                                                 \
@@ -282,7 +283,7 @@ static int with_mask(spawn_fn *plain, pid_t *child, const char *program, const p
              const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])                  \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        return with_mask(plain, child, program, actions, attributes, arguments, environment);                          \
+        return with_mask(real, child, program, actions, attributes, arguments, environment);                           \
     }
 
 SPAWNING(posix_spawn)

@@ -28,9 +28,9 @@ _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const cha
 
 /* --- Scopes. Thread of the scope. --- */
 
-/* Guards that have not been popped lay in frames that have gone, so they are dropped. An unwind of our own lands
- * further out. An exception may be what an interrupt has come to, such as the std::bad_alloc of a spent limit: then the
- * scope lands. */
+/* Guards that have not been popped lay in frames that have gone, so they are dropped. An unwind of our own resumes
+ * further out. An exception may be what an interrupt has come to, such as the std::bad_alloc of an exhausted limit:
+ * then the scope resumes. */
 static __attribute__((noinline, cold)) void leave_scope(struct sti_scope *scope)
 {
     if (scope->unwind.under_way)

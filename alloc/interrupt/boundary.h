@@ -7,7 +7,7 @@
  *   the end of the thread (pthread_exit,    passes the scope of a stint_run, which is rolled back, and a guard's
  *   thrd_exit, pthread_cancel)              release; otherwise it ends the program. A cancellation waits for the end of
  *                                           a callback
- *   a longjmp                               left_frames.h
+ *   a longjmp                               abandoned_frames.h
  *
  * When a boundary hears of it, the frames inside have gone already. It costs a call and a few instructions. */
 #ifndef STI_ALLOC_INTERRUPT_BOUNDARY_H

@@ -74,7 +74,7 @@ static void keep_loaded(records_fn *records)
     dlopen(module->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-static void prepare(struct runtime *runtime, records_fn *records)
+static void runtime_prepare(struct runtime *runtime, records_fn *records)
 {
     keep_loaded(records);
     const struct sti_module module = module_of(records);
@@ -89,13 +89,13 @@ static void prepare(struct runtime *runtime, records_fn *records)
 }
 
 /* Two threads may find the same one: it is entered once. */
-static void enter(records_fn *records)
+static void runtime_enter(records_fn *records)
 {
     for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
         records_fn *there = NULL;
         if (atomic_compare_exchange_strong_explicit(&runtimes[i].records, &there, records, memory_order_relaxed,
                                                     memory_order_relaxed)) {
-            prepare(&runtimes[i], records);
+            runtime_prepare(&runtimes[i], records);
             atomic_store_explicit(&sti_cxx_has_runtime, true, memory_order_relaxed);
             return;
         }
@@ -109,7 +109,7 @@ void sti_cxx_look(void)
     struct look look = { .count = 0 };
     dl_iterate_phdr(look_at_module, &look);
     for (unsigned i = 0; i < look.count; i++)
-        enter(look.found[i]);
+        runtime_enter(look.found[i]);
     atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
 }
 
@@ -168,14 +168,14 @@ bool sti_cxx_may_be_asked(uintptr_t personality)
 /* --- Records ------------------------------------------------------------------------------------------------------ */
 
 /* Of the first runtimes; NULL: there are no more. */
-static inline struct sti_cxx_exceptions *record(unsigned i, unsigned count)
+static inline struct sti_cxx_exceptions *runtime_record(unsigned i, unsigned count)
 {
     records_fn *records = i < count ? atomic_load_explicit(&runtimes[i].records, memory_order_relaxed) : NULL;
     return records != NULL ? records() : NULL;
 }
 
 #define FOR_EACH_RECORD(i, exceptions, count)                                                                          \
-    for (unsigned i = 0; i < STI_CXX_RUNTIMES && (exceptions = record(i, count)) != NULL; i++)
+    for (unsigned i = 0; i < STI_CXX_RUNTIMES && (exceptions = runtime_record(i, count)) != NULL; i++)
 
 void sti_cxx_note_all(struct sti_cxx_state *state)
 {

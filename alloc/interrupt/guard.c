@@ -26,8 +26,8 @@
  * itself. So far up the stack those of its own frame are looked for. */
 #define FRAME_LOOKED_AT ((uintptr_t)4096)
 
-static __attribute__((noinline)) void push(struct sti_scope *scope, stint_guard *guard, stint_guard_fn *release,
-                                           void *arg)
+static __attribute__((noinline)) void guard_push(struct sti_scope *scope, stint_guard *guard, stint_guard_fn *release,
+                                                 void *arg)
 {
     uintptr_t end = (uintptr_t)guard + FRAME_LOOKED_AT;
     if (scope->guards != NULL && (uintptr_t)scope->guards < end)
@@ -40,13 +40,13 @@ void stint_guard_push(stint_guard *guard, stint_guard_fn *release, void *arg)
 {
     const struct sti_thread *thread = sti_thread_metered;
     if (thread != NULL)
-        push(thread->scope, guard, release, arg);
+        guard_push(thread->scope, guard, release, arg);
     else
         *guard = (stint_guard){ .function_ = release, .arg_ = arg };
 }
 
 /* Mostly it is the newest. */
-static inline bool take_off(struct sti_scope *scope, const stint_guard *guard)
+static inline bool guard_take_off(struct sti_scope *scope, const stint_guard *guard)
 {
     if (scope->guards != guard || guard->check_ != sti_pushed_check(guard))
         return sti_pushed_take_off(scope, &scope->guards, guard, UINTPTR_MAX);
@@ -73,28 +73,28 @@ void stint_guard_pop(stint_guard *guard, bool run)
         guard->function_ = NULL; /* outside of scopes there is no list to tell that it has been popped */
         return;
     }
-    if (!take_off(thread->scope, guard) || !run)
+    if (!guard_take_off(thread->scope, guard) || !run)
         return;
     stint_mask();
     release_once(guard);
     stint_unmask();
 }
 
-static stint_guard *newest(struct sti_scope *scope)
+static stint_guard *guard_newest(struct sti_scope *scope)
 {
     return sti_pushed_at(scope, &scope->guards);
 }
 
 static void abandon_mutexes_newer_than_the_guards(struct sti_scope *scope)
 {
-    const stint_guard *guard = newest(scope);
+    const stint_guard *guard = guard_newest(scope);
     while (scope->mutexes != NULL && (guard == NULL || scope->mutexes->order_ > guard->order_))
         sti_mutex_abandon_newest(scope);
 }
 
 void sti_guard_run_below(struct sti_scope *scope, uintptr_t address)
 {
-    while (newest(scope) != NULL && (uintptr_t)scope->guards < address) {
+    while (guard_newest(scope) != NULL && (uintptr_t)scope->guards < address) {
         abandon_mutexes_newer_than_the_guards(scope);
         stint_guard *guard = scope->guards;
         scope->guards = guard->below_;
@@ -200,7 +200,7 @@ static void set_holder(stint_mutex *mutex, uintptr_t mark)
     __atomic_store_n(&mutex->holder_, mark, __ATOMIC_RELAXED);
 }
 
-static uintptr_t holder(const stint_mutex *mutex)
+static uintptr_t mutex_holder(const stint_mutex *mutex)
 {
     return __atomic_load_n(&mutex->holder_, __ATOMIC_RELAXED);
 }
@@ -215,10 +215,10 @@ static int error_of(const stint_mutex *mutex)
 static int error_unless_held(const stint_mutex *mutex)
 {
     int error = error_of(mutex);
-    return error == 0 && holder(mutex) != own_mark() ? EPERM : error;
+    return error == 0 && mutex_holder(mutex) != own_mark() ? EPERM : error;
 }
 
-static void put_on_list(stint_mutex *mutex)
+static void mutex_put_on_list(stint_mutex *mutex)
 {
     struct sti_scope *scope = sti_scope_metered();
     mutex->link_ = NULL;
@@ -232,7 +232,7 @@ static void put_on_list(stint_mutex *mutex)
     scope->mutexes = mutex;
 }
 
-static void take_off_list(const stint_mutex *mutex)
+static void mutex_take_off_list(const stint_mutex *mutex)
 {
     if (mutex->link_ == NULL)
         return;
@@ -241,15 +241,15 @@ static void take_off_list(const stint_mutex *mutex)
         mutex->below_->link_ = mutex->link_;
 }
 
-static int release(stint_mutex *mutex)
+static int mutex_release(stint_mutex *mutex)
 {
-    take_off_list(mutex);
+    mutex_take_off_list(mutex);
     set_holder(mutex, 0);
-    return sti_plain_mutex_unlock(&mutex->lock_);
+    return sti_real_mutex_unlock(&mutex->lock_);
 }
 
 /* libc's mutex was asked for, and has answered. */
-static int locked(stint_mutex *mutex, int answer)
+static int mutex_locked(stint_mutex *mutex, int answer)
 {
     if (answer == EOWNERDEAD) {
         pthread_mutex_consistent(&mutex->lock_);
@@ -258,11 +258,11 @@ static int locked(stint_mutex *mutex, int answer)
         return answer;
     }
     if (mutex->condition_ == LOST) {
-        sti_plain_mutex_unlock(&mutex->lock_);
+        sti_real_mutex_unlock(&mutex->lock_);
         return ENOTRECOVERABLE;
     }
     set_holder(mutex, own_mark());
-    put_on_list(mutex);
+    mutex_put_on_list(mutex);
     if (mutex->condition_ != POISONED)
         return 0;
     mutex->condition_ = REPORTED;
@@ -292,20 +292,20 @@ int stint_mutex_destroy(stint_mutex *mutex)
         return ENOTSUP;
     if (mutex == NULL)
         return 0;
-    return holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock_);
+    return mutex_holder(mutex) != 0 ? EBUSY : pthread_mutex_destroy(&mutex->lock_);
 }
 
 /* Until somebody has the lock for us, or an interrupt has come that can be delivered here: EINTR. libc's lock cannot be
  * left but by the clock, so it is looked at from time to time. */
-static int await_lock(stint_mutex *mutex, bool deaf)
+static int await_lock(stint_mutex *mutex, bool uninterruptible)
 {
     int answer;
     sti_blocking_sleep();
     do {
         uint64_t look = sti_clock_now() + LOOK_NS;
         const struct timespec until = { (time_t)(look / 1000000000), (long)(look % 1000000000) };
-        answer = sti_plain_mutex_clocklock(&mutex->lock_, CLOCK_MONOTONIC, &until);
-    } while (answer == ETIMEDOUT && (deaf || !sti_waking_is_due()));
+        answer = sti_real_mutex_clocklock(&mutex->lock_, CLOCK_MONOTONIC, &until);
+    } while (answer == ETIMEDOUT && (uninterruptible || !sti_waking_is_due()));
     sti_blocking_awake();
     return answer == ETIMEDOUT ? EINTR : answer;
 }
@@ -313,12 +313,12 @@ static int await_lock(stint_mutex *mutex, bool deaf)
 static __attribute__((noinline)) int lock_slowly(stint_mutex *mutex)
 {
     int answer = EINTR;
-    for (bool deaf = false; answer == EINTR; deaf = true) {
-        answer = await_lock(mutex, deaf);
+    for (bool uninterruptible = false; answer == EINTR; uninterruptible = true) {
+        answer = await_lock(mutex, uninterruptible);
         if (answer == EINTR && sti_waking_deliver())
             return ECANCELED;
     }
-    return locked(mutex, answer);
+    return mutex_locked(mutex, answer);
 }
 
 int stint_mutex_lock(stint_mutex *mutex)
@@ -326,10 +326,10 @@ int stint_mutex_lock(stint_mutex *mutex)
     int error = error_of(mutex);
     if (error != 0)
         return error;
-    int answer = sti_plain_mutex_trylock(&mutex->lock_);
+    int answer = sti_real_mutex_trylock(&mutex->lock_);
     if (__builtin_expect(answer == EBUSY, 0))
         return lock_slowly(mutex);
-    return locked(mutex, answer);
+    return mutex_locked(mutex, answer);
 }
 
 int stint_mutex_trylock(stint_mutex *mutex)
@@ -337,8 +337,8 @@ int stint_mutex_trylock(stint_mutex *mutex)
     int error = error_of(mutex);
     if (error != 0)
         return error;
-    int answer = sti_plain_mutex_trylock(&mutex->lock_);
-    return locked(mutex, answer == EDEADLK ? EBUSY : answer);
+    int answer = sti_real_mutex_trylock(&mutex->lock_);
+    return mutex_locked(mutex, answer == EDEADLK ? EBUSY : answer);
 }
 
 int stint_mutex_unlock(stint_mutex *mutex)
@@ -348,7 +348,7 @@ int stint_mutex_unlock(stint_mutex *mutex)
         return error;
     if (mutex->condition_ == REPORTED)
         mutex->condition_ = LOST;
-    return release(mutex);
+    return mutex_release(mutex);
 }
 
 int stint_mutex_consistent(stint_mutex *mutex)
@@ -371,7 +371,7 @@ void sti_mutex_poison_all(struct sti_scope *scope)
 void sti_mutex_abandon_newest(struct sti_scope *scope)
 {
     scope->mutexes->condition_ = POISONED;
-    release(scope->mutexes);
+    mutex_release(scope->mutexes);
 }
 
 void sti_mutex_abandon_all(struct sti_scope *scope)

@@ -27,7 +27,7 @@
 
 _Thread_local int sti_hold_locks;
 
-static bool forget(struct sti_holds *holds, const volatile void *object)
+static bool hold_forget(struct sti_holds *holds, const volatile void *object)
 {
     for (unsigned i = holds->named; i-- > 0;) {
         if (holds->objects[i] == object) {
@@ -41,7 +41,7 @@ static bool forget(struct sti_holds *holds, const volatile void *object)
 bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *object)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
-        if (forget(&scope->holds, object))
+        if (hold_forget(&scope->holds, object))
             return true;
     }
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->below) {
@@ -53,7 +53,7 @@ bool sti_hold_release_other(struct sti_scope *innermost, const volatile void *ob
     return false;
 }
 
-static enum sti_hold_kind kind_of(const volatile void *object)
+static enum sti_hold_kind hold_kind(const volatile void *object)
 {
     return (enum sti_hold_kind)((uintptr_t)object & STI_HOLD_KINDS);
 }
@@ -62,7 +62,7 @@ static enum sti_hold_kind kind_of(const volatile void *object)
 void sti_hold_leave(struct sti_holds *holds, const struct sti_way *way)
 {
     for (unsigned i = holds->named; i-- > 0;) {
-        if (kind_of(holds->objects[i]) != STI_HOLD_STATIC && sti_way_passes(way, (uintptr_t)holds->objects[i]))
+        if (hold_kind(holds->objects[i]) != STI_HOLD_STATIC && sti_way_passes(way, (uintptr_t)holds->objects[i]))
             holds->objects[i] = holds->objects[--holds->named];
     }
 }
@@ -70,7 +70,7 @@ void sti_hold_leave(struct sti_holds *holds, const struct sti_way *way)
 void sti_hold_end_regions(struct sti_holds *holds)
 {
     for (unsigned i = holds->named; i-- > 0;) {
-        if (kind_of(holds->objects[i]) != STI_HOLD_LOCK)
+        if (hold_kind(holds->objects[i]) != STI_HOLD_LOCK)
             holds->objects[i] = holds->objects[--holds->named];
     }
 }
@@ -133,7 +133,7 @@ static int count_locks(const struct sti_holds *holds)
 {
     int count = (int)holds->unnamed;
     for (unsigned i = 0; i < holds->named; i++)
-        count += kind_of(holds->objects[i]) == STI_HOLD_LOCK;
+        count += hold_kind(holds->objects[i]) == STI_HOLD_LOCK;
     return count;
 }
 
@@ -170,7 +170,7 @@ bool sti_rules_hold(const struct sti_holds *holds)
     if (holds->unnamed > 0 && sti_rule_is_on(STI_RULE_LOCK)) /* most of them are locks */
         return true;
     for (unsigned i = 0; i < holds->named; i++) {
-        if (sti_rule_is_on(rules[kind_of(holds->objects[i])]))
+        if (sti_rule_is_on(rules[hold_kind(holds->objects[i])]))
             return true;
     }
     return false;
@@ -271,7 +271,7 @@ static stint_deferral of_holds(const struct sti_holds *holds)
     };
     if (!sti_rules_hold(holds))
         return STINT_DEFERRAL_NONE;
-    return holds->named > 0 ? kinds[kind_of(holds->objects[holds->named - 1])] : STINT_DEFERRAL_LOCK;
+    return holds->named > 0 ? kinds[hold_kind(holds->objects[holds->named - 1])] : STINT_DEFERRAL_LOCK;
 }
 
 /* On its way an exception has to arrive: the runtime counts it, and may have made it in its reserve of memory. A jump

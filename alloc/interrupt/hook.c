@@ -35,9 +35,9 @@ static uint64_t earliest_limit(const struct sti_scope *innermost, uint64_t now)
         uint64_t mark = sti_scope_time_mark(scope);
         if (mark < earliest)
             earliest = mark;
-        uint64_t spent = sti_cpu_watch(scope, now);
-        if (spent < earliest)
-            earliest = spent;
+        uint64_t cpu_end = sti_cpu_watch(scope, now);
+        if (cpu_end < earliest)
+            earliest = cpu_end;
     }
     return earliest;
 }
@@ -48,8 +48,7 @@ static bool is_flagged(const struct sti_scope *innermost, uint64_t now)
 {
     for (const struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
-            sti_interrupt_has_tripped_elsewhere(scope) ||
-            (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) ||
+            sti_interrupt_has_tripped_elsewhere(scope) || (scope->outer == NULL && sti_interrupt_is_victim(scope)) ||
             (now != 0 && (sti_deadline_watch(scope) <= now || sti_cpu_watch(scope, now) <= now)))
             return true;
     }
@@ -81,26 +80,26 @@ static bool has_news(const struct sti_scope *scope, uint64_t *news)
     *news = sti_limits_version(limits);
     if (limits->changed != NULL)
         *news += atomic_load_explicit(&limits->asked, memory_order_relaxed);
-    return *news != scope->limits_told;
+    return *news != scope->limits_notified;
 }
 
 /* A task that makes no sample points takes them in its signal's handler. */
-static void tell_change(struct sti_scope *scope)
+static void notify_change(struct sti_scope *scope)
 {
     uint64_t news;
     if (!has_news(scope, &news))
         return;
-    scope->limits_told = news;
+    scope->limits_notified = news;
     if (sti_scope_limits(scope)->changed != NULL)
         sti_scope_limits(scope)->changed(scope->request->arg);
-    else if (scope->preemptible && scope->covered == 0)
+    else if (scope->preemptible && scope->suppressed == 0)
         sti_preempt_send(scope->thread);
 }
 
 static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
 {
     struct sti_scope *scope = (struct sti_scope *)((char *)watch - offsetof(struct sti_scope, watch));
-    tell_change(scope);
+    notify_change(scope);
     if (scope->warn != 0)
         sti_warning_look_at_time(scope, now);
     if (!is_flagged(scope, now))
@@ -111,7 +110,7 @@ static uint64_t look_at_scope(struct sti_watch *watch, uint64_t now)
         sti_watch_call(watch, hook->pushed_.function_, hook->pushed_.arg_);
         return STI_WATCH_AGAIN;
     }
-    if (!scope->preemptible || scope->covered > 0)
+    if (!scope->preemptible || scope->suppressed > 0)
         return STI_WATCH_NEVER;
     uint64_t next = sti_preempt_next(scope->thread);
     if (next > now)
@@ -132,7 +131,7 @@ static bool tell_scope(struct sti_watch *watch)
         return false;
     if (find_unfired(scope) != NULL)
         return true;
-    return scope->preemptible && scope->covered == 0 && !sti_preempt_send(scope->thread);
+    return scope->preemptible && scope->suppressed == 0 && !sti_preempt_send(scope->thread);
 }
 
 int sti_hook_watch_scope(struct sti_scope *scope)
@@ -191,7 +190,7 @@ void sti_hook_fire(struct sti_scope *innermost)
 }
 
 /* With the watch's lock. */
-static void take_off(struct sti_scope *scope, const stint_hook *hook)
+static void hook_take_off(struct sti_scope *scope, const stint_hook *hook)
 {
     if (sti_pushed_take_off(scope, &scope->hooks, &hook->pushed_, UINTPTR_MAX))
         sti_watch_await_calls(&scope->watch);
@@ -211,7 +210,7 @@ int stint_hook_push(stint_hook *hook, stint_hook_fn *function, void *arg)
     if (error != 0)
         return error;
     sti_watch_lock();
-    take_off(scope, hook); /* a longjmp within its frame may have left it on the list */
+    hook_take_off(scope, hook); /* a longjmp within its frame may have left it on the list */
     *hook = (stint_hook){ .pushed_ = { .function_ = function, .arg_ = arg } };
     sti_pushed_add(&scope->hooks, &hook->pushed_);
     sti_watch_unlock();
@@ -227,14 +226,14 @@ void stint_hook_pop(stint_hook *hook)
     if (hook == NULL || thread == NULL)
         return;
     sti_watch_lock();
-    take_off(thread->scope, hook);
+    hook_take_off(thread->scope, hook);
     sti_watch_unlock();
 }
 
 /* --- Ending the sleep of a task that is to be interrupted. Thread of the scope. --- */
 
 /* On the watch's thread. */
-static void come(void *arg)
+static void waking_come(void *arg)
 {
     struct sti_waking *waking = arg;
     atomic_store_explicit(&waking->come, true, memory_order_release);
@@ -247,15 +246,15 @@ void sti_waking_begin(struct sti_waking *waking, void (*wake)(void *arg), void *
     waking->wake = wake;
     waking->arg = arg;
     /* Where the watch cannot be started the sleep is as long as what it waits for. */
-    if (stint_hook_push(&waking->hook, come, waking) != 0)
+    if (stint_hook_push(&waking->hook, waking_come, waking) != 0)
         waking->hook.pushed_.function_ = NULL;
-    waking->covers = sti_waking_cover();
+    waking->suppresses = sti_waking_suppress();
 }
 
 void sti_waking_end(struct sti_waking *waking)
 {
-    if (waking->covers)
-        sti_waking_uncover_scopes();
+    if (waking->suppresses)
+        sti_waking_restore_scopes();
     if (waking->hook.pushed_.function_ != NULL)
         stint_hook_pop(&waking->hook);
 }
@@ -282,22 +281,22 @@ bool sti_waking_deliver(void)
     return false;
 }
 
-static void cover(struct sti_scope *scope, unsigned change)
+static void scopes_suppress(struct sti_scope *scope, unsigned change)
 {
     sti_watch_lock();
     for (; scope != NULL; scope = scope->outer)
-        scope->covered += change;
+        scope->suppressed += change;
     sti_watch_unlock();
 }
 
-void sti_waking_cover_scopes(void)
+void sti_waking_suppress_scopes(void)
 {
-    cover(sti_thread_metered->scope, 1);
+    scopes_suppress(sti_thread_metered->scope, 1);
 }
 
-void sti_waking_uncover_scopes(void)
+void sti_waking_restore_scopes(void)
 {
-    cover(sti_thread_metered->scope, -1U);
+    scopes_suppress(sti_thread_metered->scope, -1U);
     /* What has come due meanwhile was passed over. */
     sti_hook_wake_if_flagged(sti_thread_metered->scope);
 }

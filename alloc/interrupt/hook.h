@@ -43,7 +43,7 @@ void sti_hook_leave(struct sti_scope *scope, const struct sti_way *way);
 struct sti_waking {
     stint_hook hook;
     atomic_bool come; /* the innermost scope is to be interrupted */
-    bool covers;
+    bool suppresses;
     void (*wake)(void *arg);
     void *arg;
 };
@@ -70,19 +70,19 @@ bool sti_waking_deliver(void);
 /* Something else is about to run on top of the scopes of this thread, or it sleeps in a wait that wakes it otherwise:
  * until the end no preemption signals are sent for them, which would reach another's system calls or none. The pairs
  * nest. */
-void sti_waking_cover_scopes(void);
-void sti_waking_uncover_scopes(void);
+void sti_waking_suppress_scopes(void);
+void sti_waking_restore_scopes(void);
 
-/* Only where one of them is preemptible. Those below what the innermost one charges have been covered by what runs this
- * one on top of them. True: to be uncovered. */
-static inline bool sti_waking_cover(void)
+/* Only where one of them is preemptible. Those below what the innermost one charges have been suppressed by what runs
+ * this one on top of them. True: to be restored. */
+static inline bool sti_waking_suppress(void)
 {
     const struct sti_scope *scope = sti_scope_metered();
     while (scope != NULL && !scope->preemptible)
         scope = scope->outer;
     if (__builtin_expect(scope == NULL, 1))
         return false;
-    sti_waking_cover_scopes();
+    sti_waking_suppress_scopes();
     return true;
 }
 

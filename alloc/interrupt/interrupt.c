@@ -67,10 +67,10 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
     sti_reporting_tripped(scope);
 }
 
-bool sti_interrupt_is_sacrificed(const struct sti_scope *scope)
+bool sti_interrupt_is_victim(const struct sti_scope *scope)
 {
     struct sti_thread *thread = scope->share != NULL ? scope->shared->thread : scope->thread;
-    return atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst);
+    return atomic_load_explicit(&thread->is_victim, memory_order_seq_cst);
 }
 
 bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)
@@ -85,7 +85,7 @@ static void look_at_time(struct sti_scope *scope, const struct sti_scope *innerm
         sti_warning_look_at_time(scope, now);
     if (now >= sti_scope_deadline(scope))
         sti_interrupt_trip(scope, STINT_REASON_DEADLINE);
-    else if (now >= scope->cpu.look && sti_cpu_is_spent(scope, now))
+    else if (now >= scope->cpu.look && sti_cpu_is_exhausted(scope, now))
         sti_interrupt_trip(scope, STINT_REASON_CPU);
     else if (sti_next_deadline_has_come(innermost->thread))
         sti_next_deadline_renew(innermost->thread, innermost);
@@ -106,7 +106,7 @@ void sti_interrupt_look(struct sti_scope *innermost, uint64_t now)
             sti_interrupt_trip(scope, STINT_REASON_SHUTDOWN);
         } else if (sti_token_is_set(scope->token)) {
             sti_interrupt_trip(scope, STINT_REASON_TOKEN);
-        } else if (scope->outer == NULL && sti_interrupt_is_sacrificed(scope)) {
+        } else if (scope->outer == NULL && sti_interrupt_is_victim(scope)) {
             sti_interrupt_trip(scope, STINT_REASON_GLOBAL_MEMORY_LIMIT);
         } else if (sti_scope_deadline(scope) != UINT64_MAX || scope->cpu.look != UINT64_MAX) {
             if (now == 0)
@@ -148,18 +148,18 @@ static stint_deferral refusal_waits_for(const struct sti_scope *innermost)
 
 #define KERNEL_MASK_SIZE ((size_t)8)
 
-void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask)
+void sti_interrupt_jump(struct sti_scope *scope, const sigset_t *mask)
 {
     if (mask != NULL)
         syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, KERNEL_MASK_SIZE);
     sti_forks_settle(scope, NULL);
     sti_hooks.run_guards(scope);
     sti_hooks.drop_hooks(scope);
-    sti_plain_longjmp(scope->landing, 1);
+    sti_real_longjmp(scope->resume_point, 1);
 }
 
 /* Of a frame that a signal has stopped no table tells what has to be cleaned up: from there it is always a jump. */
-static bool unwinds(const struct sti_scope *scope, const struct sti_registers *stopped)
+static bool scope_unwinds(const struct sti_scope *scope, const struct sti_registers *stopped)
 {
     return scope->on_interrupt == STINT_UNWIND && stopped == NULL;
 }
@@ -187,9 +187,9 @@ bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge)
 }
 
 /* plain_call: unwind.h. Far fewer frames are looked at than for the verdict. */
-static bool waits_for_better_place(struct sti_scope *scope, const void *plain_call)
+static bool waits_for_better_place(struct sti_scope *scope, const void *nothrow_call)
 {
-    return !sti_hooks.unwind_may_begin(scope, plain_call) && sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE);
+    return !sti_hooks.unwind_may_begin(scope, nothrow_call) && sti_interrupt_draw_grace(scope, BETTER_PLACE_CHARGE);
 }
 
 static void put_off_next_walk(struct sti_scope *scope)
@@ -199,12 +199,13 @@ static void put_off_next_walk(struct sti_scope *scope)
     scope->walk_at = scope->thread->used + scope->walk_gap;
 }
 
-static stint_deferral waits_for(struct sti_scope *scope, const struct sti_registers *stopped, const void *plain_call)
+static stint_deferral interrupt_waits_for(struct sti_scope *scope, const struct sti_registers *stopped,
+                                          const void *nothrow_call)
 {
     if (scope->on_interrupt == STINT_FAIL)
         return refusal_waits_for(scope);
-    if (unwinds(scope, stopped) && sti_deferral_of(scope) == STINT_DEFERRAL_NONE &&
-        waits_for_better_place(scope, plain_call))
+    if (scope_unwinds(scope, stopped) && sti_deferral_of(scope) == STINT_DEFERRAL_NONE &&
+        waits_for_better_place(scope, nothrow_call))
         return STINT_DEFERRAL_FRAME;
     stint_deferral deferral = sti_verdict(scope, stopped);
     if (deferral == STINT_DEFERRAL_FRAME && stopped == NULL)
@@ -239,12 +240,12 @@ void sti_interrupt_note_leaving(struct sti_thread *thread, const struct sti_regi
 }
 
 /* The frames that hooks lie on go one after the other. */
-_Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
+_Noreturn static void interrupt_leave(struct sti_thread *thread, const void *nothrow_call)
 {
     struct sti_scope *scope = thread->scope;
     sti_interrupt_note_leaving(thread, NULL);
-    if (!sti_hooks.unwind_may_begin(scope, plain_call))
-        sti_interrupt_land(scope, NULL);
+    if (!sti_hooks.unwind_may_begin(scope, nothrow_call))
+        sti_interrupt_jump(scope, NULL);
     sti_hooks.drop_hooks(scope);
     sti_forks_settle(scope, NULL);
     sti_hooks.unwind_leave(scope);
@@ -254,10 +255,10 @@ _Noreturn static void leave(struct sti_thread *thread, const void *plain_call)
 /* Code that is refused its blocks, and goes on all the same until there is no stack left, is left in the end. */
 static bool may_leave_at_last(const struct sti_scope *scope)
 {
-    return sti_stack_is_nearly_spent() && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE;
+    return sti_stack_is_nearly_exhausted() && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE;
 }
 
-static bool defer(struct sti_thread *thread, stint_deferral deferral, const struct sti_registers *stopped)
+static bool interrupt_defer(struct sti_thread *thread, stint_deferral deferral, const struct sti_registers *stopped)
 {
     sti_deferral_note(thread, deferral);
     sti_reporting_deferred(thread, deferral, NULL, stopped);
@@ -265,8 +266,8 @@ static bool defer(struct sti_thread *thread, stint_deferral deferral, const stru
 }
 
 /* stopped: where a signal has stopped the code; NULL: it has come here by itself. */
-static bool deliver(struct sti_thread *thread, const struct sti_registers *stopped, bool is_put_off,
-                    const void *plain_call)
+static bool interrupt_deliver(struct sti_thread *thread, const struct sti_registers *stopped, bool is_put_off,
+                              const void *nothrow_call)
 {
     struct sti_scope *scope = thread->scope;
     /* A signal is sent by the watch, which has called the hooks; and below the handler this thread may hold its
@@ -275,35 +276,36 @@ static bool deliver(struct sti_thread *thread, const struct sti_registers *stopp
         sti_hooks.fire_hooks(scope);
         find_runtimes(scope);
     }
-    stint_deferral deferral = is_put_off ? waits_for_still(scope) : waits_for(scope, stopped, plain_call);
+    stint_deferral deferral = is_put_off ? waits_for_still(scope) : interrupt_waits_for(scope, stopped, nothrow_call);
     if (deferral != STINT_DEFERRAL_NONE)
-        return defer(thread, deferral, stopped);
-    if (unwinds(scope, stopped))
-        leave(thread, plain_call);
+        return interrupt_defer(thread, deferral, stopped);
+    if (scope_unwinds(scope, stopped))
+        interrupt_leave(thread, nothrow_call);
     sti_interrupt_note_leaving(thread, stopped);
     if (scope->on_interrupt == STINT_FAIL && !may_leave_at_last(scope))
         return true;
-    sti_interrupt_land(scope, NULL);
+    sti_interrupt_jump(scope, NULL);
 }
 
 /* With little stack left each allocation may be the last that may be left at. */
 static bool is_walk_put_off(const struct sti_scope *scope)
 {
-    return scope->on_interrupt != STINT_FAIL && scope->thread->used < scope->walk_at && !sti_stack_is_nearly_spent();
+    return scope->on_interrupt != STINT_FAIL && scope->thread->used < scope->walk_at &&
+           !sti_stack_is_nearly_exhausted();
 }
 
 /* No block is refused for a frame that may have gone since it was met. */
-void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call)
+void sti_interrupt_last_resort(struct sti_thread *thread, const void *nothrow_call)
 {
     struct sti_scope *scope = thread->scope;
     if (is_walk_put_off(scope)) {
         scope->walk_at = 0;
-        deliver(thread, NULL, false, plain_call);
+        interrupt_deliver(thread, NULL, false, nothrow_call);
     }
     if (scope->on_interrupt == STINT_UNWIND && scope->unwind.under_way)
         sti_hooks.unwind_give_up(scope);
     else if (scope->on_interrupt == STINT_UNWIND && sti_verdict(scope, NULL) == STINT_DEFERRAL_NONE)
-        leave(thread, plain_call);
+        interrupt_leave(thread, nothrow_call);
 }
 
 bool sti_interrupt_may_cut(struct sti_scope *innermost)
@@ -321,12 +323,12 @@ bool sti_interrupt_may_cut(struct sti_scope *innermost)
 
 bool sti_interrupt_deliver(struct sti_thread *thread)
 {
-    return deliver(thread, NULL, false, NULL);
+    return interrupt_deliver(thread, NULL, false, NULL);
 }
 
-bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *plain_call)
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *nothrow_call)
 {
-    return deliver(thread, NULL, is_walk_put_off(thread->scope), plain_call);
+    return interrupt_deliver(thread, NULL, is_walk_put_off(thread->scope), nothrow_call);
 }
 
 bool sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers *stopped)
@@ -336,14 +338,14 @@ bool sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
     thread->stopped = NULL;
     bool is_tripped = sti_interrupt_is_tripped(thread->scope);
     if (is_tripped)
-        deliver(thread, stopped, false, NULL);
+        interrupt_deliver(thread, stopped, false, NULL);
     return is_tripped;
 }
 
 /* --- Delivery at the end of a stack. In the handler of the fault. --- */
 
 /* The innermost scope that began above the middle of the stack, or the outermost. */
-static struct sti_scope *spender(struct sti_scope *innermost)
+static struct sti_scope *stack_filler(struct sti_scope *innermost)
 {
     uintptr_t middle = sti_stack_lowest() + (sti_stack_highest() - sti_stack_lowest()) / 2;
     struct sti_scope *scope = innermost;
@@ -359,7 +361,7 @@ static bool may_leave_at_end(struct sti_scope *scope, const struct sti_registers
     if (!sti_interrupt_is_tripped(scope) || (!is_last && scope->on_interrupt != STINT_JUMP))
         return false;
     stint_deferral deferral = sti_verdict_at_stack_end(scope, stopped);
-    return deferral == STINT_DEFERRAL_NONE || defer(scope->thread, deferral, stopped);
+    return deferral == STINT_DEFERRAL_NONE || interrupt_defer(scope->thread, deferral, stopped);
 }
 
 void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_registers *stopped, bool is_last,
@@ -367,13 +369,13 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
 {
     struct sti_scope *scope = thread->scope;
     thread->stopped = stopped;
-    sti_interrupt_trip(spender(scope), STINT_REASON_STACK);
+    sti_interrupt_trip(stack_filler(scope), STINT_REASON_STACK);
     thread->stopped = NULL;
     sti_thread_request_sample(thread);
     if (!may_leave_at_end(scope, stopped, is_last))
         return;
     sti_interrupt_note_leaving(thread, stopped);
-    sti_interrupt_land(scope, mask);
+    sti_interrupt_jump(scope, mask);
 }
 
 void sti_interrupt_point(struct sti_thread *thread)

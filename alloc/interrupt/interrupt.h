@@ -50,7 +50,7 @@ static inline void sti_interrupt_look_again(struct sti_scope *innermost, uint64_
 
 /* Of a scope that is in no other: whether its task is to end for the process's memory limit. A group's victim is its
  * task's thread, whatever that runs meanwhile. Any thread that may read the scope. */
-bool sti_interrupt_is_sacrificed(const struct sti_scope *scope);
+bool sti_interrupt_is_victim(const struct sti_scope *scope);
 
 /* Trip all threads of a task, unless one of them is already. Returns the present reason. Any thread of the task. */
 stint_reason sti_interrupt_trip_shared(struct sti_shared_interrupt *shared, stint_reason reason);
@@ -61,15 +61,15 @@ bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope);
 /* Whether the scope or one around it is tripped. */
 bool sti_interrupt_is_tripped(const struct sti_scope *innermost);
 
-/* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards, land
- * in the call that opened it, do not return. In STINT_UNWIND: the same frame by frame. In STINT_FAIL: return true; the
- * caller refuses its allocation, if it makes one. False: it has to wait. */
+/* Deliver an interrupt if one is due and this is a place for it. In STINT_JUMP: run the innermost scope's guards,
+ * resume in the call that opened it, do not return. In STINT_UNWIND: the same frame by frame. In STINT_FAIL: return
+ * true; the caller refuses its allocation, if it makes one. False: it has to wait. */
 bool sti_interrupt_deliver(struct sti_thread *thread);
 
 /* The same in an allocation. Code that has had to wait for a frame is not walked again before it has allocated more: 1
- * KiB at first, and twice as much each time, up to 16 KiB. plain_call: where the code goes on, if it has called what
+ * KiB at first, and twice as much each time, up to 16 KiB. nothrow_call: where the code goes on, if it has called what
  * its compiler may know to throw nothing, as malloc (unwind.h); otherwise NULL. */
-bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *plain_call);
+bool sti_interrupt_deliver_allocating(struct sti_thread *thread, const void *nothrow_call);
 
 /* The same in a signal handler that found the thread in code of the task's own, and has stopped it there; looks
  * first. Whether there is an interrupt, which has to wait or has only been told. */
@@ -83,16 +83,16 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
                                 const sigset_t *mask);
 
 /* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the
- * grace of one of those is spent. Each draws on its own for all that happens inside it: a nest of scopes has no more
- * than one. */
+ * grace of one of those is exhausted. Each draws on its own for all that happens inside it: a nest of scopes has no
+ * more than one. */
 bool sti_interrupt_draw_grace(struct sti_scope *innermost, uint64_t charge);
 
-/* An allocation of a task whose grace is spent, and which has not been delivered its interrupt, is about to fail. In
- * STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
-void sti_interrupt_last_resort(struct sti_thread *thread, const void *plain_call);
+/* An allocation of a task whose grace is exhausted, and which has not been delivered its interrupt, is about to fail.
+ * In STINT_UNWIND this may still be a place to end the task instead: see unwind.h. */
+void sti_interrupt_last_resort(struct sti_thread *thread, const void *nothrow_call);
 
 /* An interrupt of this scope, or of one around it, waits; nothing is masked or held meanwhile, but maybe a C++
- * exception or a catch block, of which a landing can take care: the scope may be left where the process would end
+ * exception or a catch block, of which a resume point can take care: the scope may be left where the process would end
  * otherwise. */
 bool sti_interrupt_may_cut(struct sti_scope *innermost);
 
@@ -101,7 +101,7 @@ void sti_interrupt_note_leaving(struct sti_thread *thread, const struct sti_regi
 
 /* Run the guards and jump to the call that opened the innermost scope. Out of a signal's handler, which keeps that
  * signal blocked, with the mask that is to be; NULL: with what it is. */
-_Noreturn void sti_interrupt_land(struct sti_scope *scope, const sigset_t *mask);
+_Noreturn void sti_interrupt_jump(struct sti_scope *scope, const sigset_t *mask);
 
 /* The outermost scope that is tripped; the scope itself where none is. */
 struct sti_scope *sti_interrupt_outermost_tripped(struct sti_scope *scope);

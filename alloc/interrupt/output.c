@@ -46,7 +46,7 @@ static bool must_wait(int descriptor)
 
 /* An interrupt that need not wait for a reader waits for the end of what is written. A sleep in write() has no sample
  * points. Who does not want to sleep is told so by write(). False: the task is to stop. */
-static bool await(int descriptor)
+static bool descriptor_await(int descriptor)
 {
     int flags = fcntl(descriptor, F_GETFL);
     bool goes_on = true;
@@ -62,7 +62,7 @@ static int write_all(int descriptor, const char *bytes, size_t size)
 {
     while (size > 0) {
         bool is_in_task = sti_thread_metered != NULL;
-        if (is_in_task && !await(descriptor))
+        if (is_in_task && !descriptor_await(descriptor))
             return ECANCELED;
         ssize_t written = write(descriptor, bytes, is_in_task && size > AT_A_TIME ? AT_A_TIME : size);
         if (written < 0 && errno != EINTR)

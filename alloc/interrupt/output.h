@@ -16,7 +16,7 @@ struct sti_output {
     size_t size;
 };
 
-/* While nothing is charged (sti_memprof_be_quiet). False: ENOMEM. */
+/* While nothing is charged (sti_memprof_pause_begin). False: ENOMEM. */
 bool sti_output_open(struct sti_output *output);
 
 /* The stream is complete, or there was an error, which is returned; ENOMEM. Nothing is left of it then. */

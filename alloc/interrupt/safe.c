@@ -71,7 +71,7 @@ static bool is_own_code(struct sti_walk *walk, enum sti_left way)
 }
 
 /* What a signal's handler has interrupted may be half done. The outermost frame is the one that runs the scope. */
-static bool arrives(struct sti_walk *walk, unsigned ways)
+static bool walk_arrives(struct sti_walk *walk, unsigned ways)
 {
     struct sti_caller_module last = { .size = 0 };
     bool goes_on = true;
@@ -91,7 +91,7 @@ static bool can_be_walked(const struct sti_walk *walk)
     return !sti_assumption_fails(STI_ASSUMED_UNWINDER) && walk->at.sp < walk->end;
 }
 
-#define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_SPENT)
+#define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED)
 
 static __attribute__((noinline)) bool may_be_left(struct sti_walk *walk, unsigned ways)
 {
@@ -100,7 +100,7 @@ static __attribute__((noinline)) bool may_be_left(struct sti_walk *walk, unsigne
     walk->rules = &rules;
     if (!can_be_walked(walk) || ((ways & STOPPED_ANYWHERE) != 0 && !is_own_code(walk, ways)))
         return false;
-    return !sti_rule_is_on(STI_RULE_STACK) || arrives(walk, ways);
+    return !sti_rule_is_on(STI_RULE_STACK) || walk_arrives(walk, ways);
 }
 
 bool sti_verdict_is_own_code(const struct sti_scope *innermost, const struct sti_registers *stopped)
@@ -121,7 +121,8 @@ bool sti_frames_may_be_cut(const struct sti_scope *innermost)
     return may_be_left(&walk, STI_LEFT_BY_JUMP | STI_LEFT_AT_END);
 }
 
-static stint_deferral waits_for(const struct sti_scope *innermost, const struct sti_registers *at, enum sti_left way)
+static stint_deferral safe_waits_for(const struct sti_scope *innermost, const struct sti_registers *at,
+                                     enum sti_left way)
 {
     stint_deferral deferral = sti_deferral_of(innermost);
     struct sti_walk walk = sti_walk_begin(*at, innermost->frame, NULL);
@@ -133,12 +134,12 @@ static stint_deferral waits_for(const struct sti_scope *innermost, const struct 
 stint_deferral sti_verdict(const struct sti_scope *innermost, const struct sti_registers *stopped)
 {
     const struct sti_registers at = stopped != NULL ? *stopped : sti_registers_here();
-    return waits_for(innermost, &at, sti_verdict_way(innermost, stopped));
+    return safe_waits_for(innermost, &at, sti_verdict_way(innermost, stopped));
 }
 
 stint_deferral sti_verdict_at_stack_end(const struct sti_scope *innermost, const struct sti_registers *stopped)
 {
-    return waits_for(innermost, stopped, STI_LEFT_SPENT);
+    return safe_waits_for(innermost, stopped, STI_LEFT_EXHAUSTED);
 }
 
 /* --- What the environment allows. At start. --- */

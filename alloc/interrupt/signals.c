@@ -167,7 +167,7 @@ void sti_child_set_masks(const struct sti_child_masks *masks)
 }
 
 /* Apart from what nobody can block, and the signal that a preemptible task lets through. */
-static void leave_out(sigset_t *set)
+static void mask_leave_out(sigset_t *set)
 {
     sigaddset(set, SIGKILL);
     sigaddset(set, SIGSTOP);
@@ -176,8 +176,8 @@ static void leave_out(sigset_t *set)
 
 static bool are_equal(sigset_t a, sigset_t b)
 {
-    leave_out(&a);
-    leave_out(&b);
+    mask_leave_out(&a);
+    mask_leave_out(&b);
     int number = 1;
     while (number <= SIGRTMAX && sigismember(&a, number) == sigismember(&b, number))
         number++;

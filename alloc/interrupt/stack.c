@@ -14,8 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "alloc/platform/lasting.h"
 #include "alloc/platform/machine.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/platform/thread.h"
 #include "safe.h"
 
@@ -40,7 +40,7 @@ static uintptr_t round_down(uintptr_t address)
 
 static bool protect_zone(int access)
 {
-    return sti_protect_plainly((void *)own.yellow, STI_STACK_YELLOW, access, STI_NO_KEY) == 0;
+    return sti_real_protect((void *)own.yellow, STI_STACK_YELLOW, access, STI_NO_KEY) == 0;
 }
 
 /* --- The fault. In its handler. --- */
@@ -83,7 +83,7 @@ static void be_without_handler(int number, const siginfo_t *info, bool is_ignore
         syscall(SYS_tgkill, getpid(), gettid(), number);
 }
 
-static void on_fault(int number, siginfo_t *info, void *interrupted)
+static void stack_on_fault(int number, siginfo_t *info, void *interrupted)
 {
     ucontext_t *context = interrupted;
     int saved_errno = errno;
@@ -102,16 +102,16 @@ static void on_fault(int number, siginfo_t *info, void *interrupted)
 }
 
 /* With the mask and flags of the one before, which may be called. */
-static void install(void)
+static void stack_handler_install(void)
 {
     struct sigaction now;
     sti_verdict_prepare();
-    if (sigaction(SIGSEGV, NULL, &now) != 0 || ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault))
+    if (sigaction(SIGSEGV, NULL, &now) != 0 || ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == stack_on_fault))
         return;
     unsigned next = atomic_fetch_add_explicit(&claimed_actions, 1, memory_order_relaxed) + 1;
     actions[next % KEPT_ACTIONS] = now;
     atomic_store_explicit(&newest_action, next, memory_order_release);
-    now.sa_sigaction = on_fault;
+    now.sa_sigaction = stack_on_fault;
     now.sa_flags = (now.sa_flags & (int)(SA_NODEFER | SA_RESTART)) | SA_SIGINFO | SA_ONSTACK;
     sigaction(SIGSEGV, &now, NULL);
 }
@@ -120,7 +120,7 @@ static void install(void)
 
 int sti_stack_set(pthread_attr_t *attributes, size_t size)
 {
-    install();
+    stack_handler_install();
     int error = size == 0 ? pthread_attr_getstacksize(attributes, &size) : 0;
     if (error == 0)
         error = pthread_attr_setguardsize(attributes, STI_STACK_GUARD);
@@ -142,7 +142,7 @@ static bool have_alternate(void)
     own.alternate = mapped;
     own.alternate_size = size;
     stack = (stack_t){ .ss_sp = mapped + PAGE, .ss_size = size - PAGE };
-    return sti_protect_plainly(mapped, PAGE, PROT_NONE, STI_NO_KEY) == 0 && sigaltstack(&stack, NULL) == 0;
+    return sti_real_protect(mapped, PAGE, PROT_NONE, STI_NO_KEY) == 0 && sigaltstack(&stack, NULL) == 0;
 }
 
 static void drop_alternate(void)
@@ -157,7 +157,7 @@ static void drop_alternate(void)
     munmap(own.alternate, own.alternate_size);
 }
 
-static bool find(void)
+static bool stack_find(void)
 {
     pthread_attr_t attributes;
     void *lowest;
@@ -177,7 +177,7 @@ static bool find(void)
 
 void sti_stack_begin(void)
 {
-    if (find() && have_alternate() && protect_zone(PROT_NONE))
+    if (stack_find() && have_alternate() && protect_zone(PROT_NONE))
         return;
     drop_alternate();
     memset(&own, 0, sizeof own);
@@ -213,7 +213,7 @@ void sti_stack_settle(void)
         close_zone();
 }
 
-bool sti_stack_is_nearly_spent(void)
+bool sti_stack_is_nearly_exhausted(void)
 {
     return own.is_open && (uintptr_t)__builtin_frame_address(0) - own.yellow < STI_STACK_YELLOW / 2;
 }

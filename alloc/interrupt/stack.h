@@ -45,7 +45,7 @@ void sti_stack_end(void);
 void sti_stack_settle(void);
 
 /* Half of the yellow zone is in use by the caller. */
-bool sti_stack_is_nearly_spent(void);
+bool sti_stack_is_nearly_exhausted(void);
 
 /* Give the pages of the stack back to the system that lie well below the caller's frame: a task that went deep left
  * them. */

@@ -30,11 +30,11 @@
  * before the scope is set aside meanwhile. And std::uncaught_exceptions() is one more than before in all that runs, so
  * that destructors which ask it know that they are being unwound; throw; alone would raise it at each block. --- */
 
-_Noreturn static void land(struct sti_scope *scope)
+_Noreturn static void unwind_jump(struct sti_scope *scope)
 {
     sti_cxx_restore(&scope->cxx);
     scope->unwind.under_way = false;
-    sti_interrupt_land(scope, NULL);
+    sti_interrupt_jump(scope, NULL);
 }
 
 static bool is_passed(struct _Unwind_Context *context)
@@ -45,8 +45,9 @@ static bool is_passed(struct _Unwind_Context *context)
            sti_cxx_may_be_asked(sti_frame_personality(address - (before_instruction ? 0 : 1)));
 }
 
-static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
-                                struct _Unwind_Exception *exception, struct _Unwind_Context *context, void *unwound)
+static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                       struct _Unwind_Exception *exception, struct _Unwind_Context *context,
+                                       void *unwound)
 {
     (void)version;
     (void)class;
@@ -55,13 +56,13 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
     uintptr_t frame = _Unwind_GetCFA(context);
     sti_guard_run_below(scope, frame);
     if (frame > scope->frame || (actions & _UA_END_OF_STACK) != 0 || !is_passed(context))
-        land(scope);
+        unwind_jump(scope);
     sti_cxx_set_uncaught(&scope->cxx, 1);
     return _URC_NO_REASON;
 }
 
 /* A catch block has ended without throwing again, or by throwing something else. */
-static void on_kept(_Unwind_Reason_Code code, struct _Unwind_Exception *exception)
+static void unwind_caught(_Unwind_Reason_Code code, struct _Unwind_Exception *exception)
 {
     (void)code;
     struct sti_unwind *unwind = (struct sti_unwind *)((char *)exception - offsetof(struct sti_unwind, exception));
@@ -79,17 +80,17 @@ _Noreturn void sti_unwind_leave(struct sti_scope *scope)
     sti_mutex_poison_all(scope);
     unwind->under_way = true;
     sti_cxx_forget_caught();
-    unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = on_kept };
+    unwind->exception = (struct _Unwind_Exception){ .exception_cleanup = unwind_caught };
     memcpy(&unwind->exception.exception_class, "STINTC\0", sizeof unwind->exception.exception_class);
-    _Unwind_ForcedUnwind(&unwind->exception, stop, scope);
-    land(scope);
+    _Unwind_ForcedUnwind(&unwind->exception, unwind_stop, scope);
+    unwind_jump(scope);
 }
 
 void sti_unwind_give_up(struct sti_scope *scope)
 {
     sti_hold_settle(scope);
     if (scope->masks == 1 && !sti_hold_any(&scope->holds) && !sti_cxx_catches_any() && sti_frames_may_be_left(scope))
-        land(scope);
+        unwind_jump(scope);
 }
 
 /* --- Where an unwind may begin. --- */
@@ -109,15 +110,15 @@ static bool leads_elsewhere(struct sti_walk *walk, const struct link_map *module
     return walk->past_end;
 }
 
-bool sti_unwind_may_begin(const struct sti_scope *scope, const void *plain_call)
+bool sti_unwind_may_begin(const struct sti_scope *scope, const void *nothrow_call)
 {
     struct sti_walk walk = sti_walk_begin(sti_registers_here(), scope->frame, NULL);
     bool goes_on = true;
-    if (plain_call == NULL)
+    if (nothrow_call == NULL)
         return true;
-    while (goes_on && walk.at.ip != (uintptr_t)plain_call)
+    while (goes_on && walk.at.ip != (uintptr_t)nothrow_call)
         goes_on = sti_walk_out(&walk);
-    return goes_on && leads_elsewhere(&walk, sti_module_of((const char *)plain_call - 1));
+    return goes_on && leads_elsewhere(&walk, sti_module_of((const char *)nothrow_call - 1));
 }
 
 /* --- Where the process would end. --- */
@@ -145,7 +146,7 @@ static bool is_hidden(const struct sti_scope *scope, const void *caller)
 
 /* Such a frame hides what is further out. That is what it was when operator new last threw, unless something else has
  * been thrown since. */
-static bool may_land(const struct sti_scope *scope, const void *caller)
+static bool unwind_may_jump(const struct sti_scope *scope, const void *caller)
 {
     if (scope->unwind.under_way)
         return true;
@@ -158,13 +159,13 @@ _Noreturn static void leave_what_is_caught(struct sti_thread *thread)
     sti_cxx_end_caught(&scope->cxx, scope->unwind.under_way ? &scope->unwind.exception : NULL);
     if (!scope->unwind.under_way)
         sti_interrupt_note_leaving(thread, NULL);
-    land(scope);
+    unwind_jump(scope);
 }
 
 void sti_unwind_instead_of_terminating(const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
-    if (thread != NULL && sti_interrupt_may_cut(thread->scope) && may_land(thread->scope, caller))
+    if (thread != NULL && sti_interrupt_may_cut(thread->scope) && unwind_may_jump(thread->scope, caller))
         leave_what_is_caught(thread);
 }
 

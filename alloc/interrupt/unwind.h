@@ -26,28 +26,28 @@
  * says nothing of such a call, nor of a call of a function that calls nothing else; or it says what was meant for the
  * calls around it, and an object is destroyed twice. So an interrupt that comes in malloc waits for a better place, for
  * 1 KiB of the grace each time: as long as the first frame with a table is in the module that called malloc, where the
- * compiler may have known. When the grace is spent it is a jump. In a library of C, under a program in C++, an unwind
- * begins at once. */
+ * compiler may have known. When the grace is exhausted it is a jump. In a library of C, under a program in C++, an
+ * unwind begins at once. */
 
-/* Leave the scope's code and land in the call that opened it. Does not return, unless a catch block keeps the
+/* Leave the scope's code and resume in the call that opened it. Does not return, unless a catch block keeps the
  * exception: then the code goes on behind that block, and the interrupt is as due as before. */
 _Noreturn void sti_unwind_leave(struct sti_scope *scope);
 
-/* In code that an unwind of the innermost scope runs: land at once, if nothing is held here. Otherwise return. */
+/* In code that an unwind of the innermost scope runs: jump at once, if nothing is held here. Otherwise return. */
 void sti_unwind_give_up(struct sti_scope *scope);
 
-/* plain_call: where the code goes on that has called what throws nothing; NULL: it has called something else. */
-bool sti_unwind_may_begin(const struct sti_scope *scope, const void *plain_call);
+/* nothrow_call: where the code goes on that has called what throws nothing; NULL: it has called something else. */
+bool sti_unwind_may_begin(const struct sti_scope *scope, const void *nothrow_call);
 
 /* operator new of a task that is refused memory is about to throw. */
 void sti_unwind_note_throw(struct sti_scope *scope);
 
 /* The code is about to end the process, by a call that returns to caller. If an interrupt is what it does that for, and
- * nothing is held but exceptions, land; otherwise return. */
+ * nothing is held but exceptions, jump; otherwise return. */
 void sti_unwind_instead_of_terminating(const void *caller);
 
 /* An exception has come to the innermost scope's boundary: the frames inside have been unwound, and those outside stay,
- * so it does not matter what is masked or held. If an interrupt is what it was thrown for, land; otherwise return. */
+ * so it does not matter what is masked or held. If an interrupt is what it was thrown for, jump; otherwise return. */
 void sti_unwind_at_boundary(void);
 
 #endif

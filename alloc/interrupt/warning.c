@@ -78,7 +78,7 @@ bool sti_warning_take(struct sti_waiting_warning *taken)
     return false;
 }
 
-void sti_warning_tell(void *taken)
+void sti_warning_notify(void *taken)
 {
     struct sti_waiting_warning *waiting = taken;
     sti_watch_lock();
@@ -113,14 +113,14 @@ void sti_warning_mark_bytes(struct sti_scope *scope, const stint_budget *budget)
     scope->marks.held = sti_warning_part(budget->memory, scope->warn);
 }
 
-static uint64_t submitted(const struct sti_scope *scope)
+static uint64_t scope_submitted(const struct sti_scope *scope)
 {
     return scope->request->submitted_ns != 0 ? scope->request->submitted_ns : scope->start;
 }
 
 void sti_warning_mark_time(struct sti_scope *scope, const stint_budget *budget)
 {
-    uint64_t wall = sti_saturating_add(submitted(scope), sti_warning_part(budget->wall_ns, scope->warn));
+    uint64_t wall = sti_saturating_add(scope_submitted(scope), sti_warning_part(budget->wall_ns, scope->warn));
     uint64_t run = sti_saturating_add(scope->start, sti_warning_part(budget->run_ns, scope->warn));
     atomic_store_explicit(&scope->marks.time, wall < run ? wall : run, memory_order_relaxed);
     scope->marks.cpu = sti_warning_part(budget->cpu_ns, scope->warn);
@@ -131,7 +131,7 @@ void sti_warning_mark_time(struct sti_scope *scope, const stint_budget *budget)
         scope->cpu.look = look;
 }
 
-static void post(const struct sti_scope *scope, stint_reason reason, uint64_t used, uint64_t limit)
+static void warning_post(const struct sti_scope *scope, stint_reason reason, uint64_t used, uint64_t limit)
 {
     const stint_warning warning = {
         .reason = reason, .name = scope->request->options->name, .used = used, .limit = limit
@@ -150,7 +150,7 @@ void sti_warning_look_at_allocated(struct sti_scope *scope, uint64_t allocated)
         scope->marks.allocated_end == UINT64_MAX)
         return;
     scope->marks.allocated_end = UINT64_MAX;
-    post(scope, STINT_REASON_ALLOCATION_LIMIT, allocated, limits_of(scope).allocation);
+    warning_post(scope, STINT_REASON_ALLOCATION_LIMIT, allocated, limits_of(scope).allocation);
 }
 
 void sti_warning_look_at_held(struct sti_scope *scope, uint64_t held)
@@ -158,7 +158,7 @@ void sti_warning_look_at_held(struct sti_scope *scope, uint64_t held)
     if (held <= scope->marks.held)
         return;
     scope->marks.held = UINT64_MAX;
-    post(scope, STINT_REASON_MEMORY_LIMIT, held, limits_of(scope).memory);
+    warning_post(scope, STINT_REASON_MEMORY_LIMIT, held, limits_of(scope).memory);
 }
 
 void sti_warning_look_at_cpu(struct sti_scope *scope, uint64_t used)
@@ -166,7 +166,7 @@ void sti_warning_look_at_cpu(struct sti_scope *scope, uint64_t used)
     if (used <= scope->marks.cpu)
         return;
     scope->marks.cpu = UINT64_MAX;
-    post(scope, STINT_REASON_CPU, used, limits_of(scope).cpu_ns);
+    warning_post(scope, STINT_REASON_CPU, used, limits_of(scope).cpu_ns);
 }
 
 void sti_warning_look_at_time(struct sti_scope *scope, uint64_t now)
@@ -174,12 +174,12 @@ void sti_warning_look_at_time(struct sti_scope *scope, uint64_t now)
     uint64_t mark = atomic_load_explicit(&scope->marks.time, memory_order_relaxed);
     if (now < mark || mark == UINT64_MAX)
         return;
-    uint64_t begin = submitted(scope);
+    uint64_t begin = scope_submitted(scope);
     uint64_t limit = sti_deadline_watch(scope) - begin;
     uint64_t due = sti_saturating_add(begin, sti_warning_part(limit, scope->warn));
     bool is_due = now >= due; /* the mark may be that of limits which have been changed, and the scope does not know */
     if (atomic_compare_exchange_strong_explicit(&scope->marks.time, &mark, is_due ? UINT64_MAX : due,
                                                 memory_order_relaxed, memory_order_relaxed) &&
         is_due)
-        post(scope, STINT_REASON_DEADLINE, now - begin, limit);
+        warning_post(scope, STINT_REASON_DEADLINE, now - begin, limit);
 }

@@ -38,7 +38,7 @@ struct sti_waiting_warning {
     char name[STINT_NAME_SIZE];
 };
 bool sti_warning_take(struct sti_waiting_warning *taken);
-void sti_warning_tell(void *taken);
+void sti_warning_notify(void *taken);
 
 /* A scope with options.warn goes by these limits of bytes, of time, or both, from now on. Its thread. */
 void sti_warning_mark_bytes(struct sti_scope *scope, const stint_budget *budget);

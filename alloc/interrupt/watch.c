@@ -30,7 +30,7 @@ static bool started;        /* the rest under the lock */
 static _Atomic uint64_t next_look = STI_WATCH_NEVER;
 static atomic_bool watched; /* does it look at running tasks? */
 
-static uint64_t look_at_all(void)
+static uint64_t watch_look_at_all(void)
 {
     uint64_t next = STI_WATCH_NEVER;
     uint64_t now = sti_clock_now();
@@ -56,7 +56,7 @@ static uint64_t look_at_all(void)
 
 static atomic_bool main_thread_ends; /* relaxed: the wake-up comes behind it */
 
-static bool is_last(void)
+static bool watch_is_last(void)
 {
     return atomic_load_explicit(&main_thread_ends, memory_order_relaxed) && sti_services_are_alone();
 }
@@ -67,7 +67,7 @@ void sti_watch_main_thread_ends(void)
     sem_post(&woken);
 }
 
-static void sleep_until(uint64_t time)
+static void watch_sleep_until(uint64_t time)
 {
     if (!atomic_load_explicit(&main_thread_ends, memory_order_relaxed) && sti_main_thread_has_ended())
         atomic_store_explicit(&main_thread_ends, true, memory_order_relaxed);
@@ -84,15 +84,15 @@ static void *keep_watch(void *unused)
     pthread_setname_np(pthread_self(), "stint-watch"); /* of another thread it would go by /proc */
     sti_service_works();
     pthread_mutex_lock(&lock);
-    while (!is_last()) {
+    while (!watch_is_last()) {
         while (sem_trywait(&woken) == 0)
             ; /* one look answers all who have called so far */
         atomic_store_explicit(&next_look, STI_WATCH_NEVER, memory_order_seq_cst);
-        uint64_t until = look_at_all();
+        uint64_t until = watch_look_at_all();
         atomic_store_explicit(&next_look, until, memory_order_seq_cst);
         pthread_mutex_unlock(&lock);
         sti_service_rests();
-        sleep_until(until);
+        watch_sleep_until(until);
         sti_service_works();
         pthread_mutex_lock(&lock);
     }
@@ -103,7 +103,7 @@ static void *keep_watch(void *unused)
     return NULL;
 }
 
-static int start(void)
+static int watch_start(void)
 {
     pthread_t thread;
     int error = sti_service_start(&thread, keep_watch);
@@ -151,7 +151,7 @@ void sti_watch_start(void)
 int sti_watch_begin(struct sti_watch *watch, uint64_t time)
 {
     pthread_mutex_lock(&lock);
-    int error = started ? 0 : start();
+    int error = started ? 0 : watch_start();
     if (error == 0) {
         watch->calls = 0;
         watch->next = watches;
@@ -220,12 +220,12 @@ void sti_watch_hasten(uint64_t time)
 /* The lock is held, or has been tried in vain: then the watch does what was to be done here. */
 static bool tell_all(void)
 {
-    if (sti_plain_mutex_trylock(&lock) != 0)
+    if (sti_real_mutex_trylock(&lock) != 0)
         return true;
     bool has_to_look = false;
     for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next)
         has_to_look = (watch->tell != NULL && watch->tell(watch)) || has_to_look;
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     return has_to_look;
 }
 
@@ -242,7 +242,7 @@ static uint64_t look_at_threads(struct sti_watch *watch, uint64_t now)
     uint64_t next = STI_WATCH_NEVER;
     struct sti_waiting_warning waiting;
     if (sti_warning_take(&waiting)) {
-        sti_watch_call(watch, sti_warning_tell, &waiting);
+        sti_watch_call(watch, sti_warning_notify, &waiting);
         return STI_WATCH_AGAIN;
     }
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
@@ -331,7 +331,7 @@ void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
 }
 
 /* The beginning may lie before 0, in the child of a fork(2). */
-static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
+static uint64_t watch_cpu_used(const struct sti_scope *scope, uint64_t reading)
 {
     uint64_t used = reading - atomic_load_explicit(&scope->cpu.begin, memory_order_relaxed);
     return used <= INT64_MAX ? used : 0;
@@ -339,7 +339,7 @@ static uint64_t used_by(const struct sti_scope *scope, uint64_t reading)
 
 uint64_t sti_cpu_used(const struct sti_scope *scope)
 {
-    return used_by(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
+    return watch_cpu_used(scope, sti_clock_read(CLOCK_THREAD_CPUTIME_ID));
 }
 
 uint64_t sti_cpu_end(struct sti_scope *scope)
@@ -355,7 +355,7 @@ uint64_t sti_cpu_end(struct sti_scope *scope)
     return used;
 }
 
-bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now)
+bool sti_cpu_is_exhausted(struct sti_scope *scope, uint64_t now)
 {
     if (now < scope->cpu.look)
         return false;
@@ -388,7 +388,7 @@ uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
         limit = cpu_limit_of(sti_limits_read(sti_scope_limits(scope)).cpu_ns);
     if (limit == UINT64_MAX)
         return UINT64_MAX;
-    uint64_t used = used_by(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
+    uint64_t used = watch_cpu_used(scope, sti_clock_read(sti_clock_of_thread(scope->thread->id)));
     return used >= limit ? now : sti_saturating_add(now, limit - used);
 }
 
@@ -432,9 +432,9 @@ int sti_limits_change(struct sti_limits *limits, const stint_budget *budget)
 {
     static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
     sti_watch_have();
-    sti_plain_mutex_lock(&changing);
+    sti_real_mutex_lock(&changing);
     bool is_in_time = sti_limits_store(limits, budget);
-    sti_plain_mutex_unlock(&changing);
+    sti_real_mutex_unlock(&changing);
     sti_thread_request_samples();
     sti_watch_wake();
     return is_in_time ? 0 : EALREADY;

@@ -103,7 +103,7 @@ uint64_t sti_cpu_end(struct sti_scope *scope);
 uint64_t sti_cpu_used(const struct sti_scope *scope);
 
 /* Whether the limit has been reached, by this time; otherwise look is later than it. */
-bool sti_cpu_is_spent(struct sti_scope *scope, uint64_t now);
+bool sti_cpu_is_exhausted(struct sti_scope *scope, uint64_t now);
 
 /* For the watch: when the limit is reached at the earliest, or a time that has passed. UINT64_MAX: there is none. */
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now);

@@ -18,7 +18,7 @@ static bool is_reached(const struct sti_way *way)
 
 /* The stack grows down, so a frame further out that lies below the last is on another stack. False: there are too many
  * of those. */
-static bool add_frame(struct sti_way *way, uintptr_t frame)
+static bool way_add_frame(struct sti_way *way, uintptr_t frame)
 {
     bool elsewhere = way->count == 0 || frame < way->parts[way->count - 1].end;
     if (elsewhere && way->count == STI_WAY_PARTS)
@@ -41,7 +41,7 @@ bool sti_way_find(struct sti_way *way, uintptr_t target)
     *way = (struct sti_way){ .target = target, .lowest = target };
     bool goes_on = !sti_assumption_fails(STI_ASSUMED_UNWINDER);
     while (goes_on)
-        goes_on = add_frame(way, walk.at.sp) && !is_reached(way) && sti_walk_out(&walk);
+        goes_on = way_add_frame(way, walk.at.sp) && !is_reached(way) && sti_walk_out(&walk);
     if (!is_reached(way))
         return false;
     way->parts[way->count - 1].end = target;

@@ -83,7 +83,7 @@ static bool add_within(struct counter *counter, uint64_t amount)
 }
 
 /* amount may be negative, modulo 2^64. */
-static void subtract(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
+static void account_subtract(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
 {
     for (; account != end; account = account->parent)
         atomic_fetch_sub_explicit(&account->counters[number].value, amount, memory_order_relaxed);
@@ -109,7 +109,7 @@ static __attribute__((noinline, cold)) bool add_after_asking(stint_account *acco
 }
 
 /* One of them finds it first. */
-static __attribute__((noinline, cold)) void warn(stint_account *account, enum number number, unsigned percent)
+static __attribute__((noinline, cold)) void account_warn(stint_account *account, enum number number, unsigned percent)
 {
     const struct counter *counter = &account->counters[number];
     uint64_t used = atomic_load_explicit(&counter->value, memory_order_relaxed);
@@ -126,22 +126,22 @@ static __attribute__((noinline, cold)) void warn(stint_account *account, enum nu
     sti_warning_post(&warning);
 }
 
-static bool add(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
+static bool account_add(stint_account *account, const stint_account *end, enum number number, uint64_t amount)
 {
     for (stint_account *at = account; at != end; at = at->parent) {
         if (!add_within(&at->counters[number], amount) && !add_after_asking(at, number, amount)) {
-            subtract(account, at, number, amount);
+            account_subtract(account, at, number, amount);
             return false;
         }
         unsigned percent = atomic_load_explicit(&at->warn, memory_order_relaxed);
         if (__builtin_expect(percent != 0, 0))
-            warn(at, number, percent);
+            account_warn(at, number, percent);
     }
     return true;
 }
 
 /* seq_cst: the handshake above, and one with those who wait for a slot of a queue (executor/queue/queue_slots.h). */
-static bool take_one(struct counter *counter)
+static bool counter_take_one(struct counter *counter)
 {
     uint64_t value = atomic_load_explicit(&counter->value, memory_order_seq_cst);
     do {
@@ -175,7 +175,7 @@ void sti_account_count_start(stint_account *account, const stint_account *end)
 static stint_account *take_slots(stint_account *account, const stint_account *end)
 {
     for (stint_account *at = account; at != end; at = at->parent) {
-        if (!take_one(&at->counters[RUNNING])) {
+        if (!counter_take_one(&at->counters[RUNNING])) {
             give_slots_back(account, at);
             return at;
         }
@@ -196,7 +196,7 @@ bool sti_account_enter(stint_account *account, const stint_account *end)
     if (full == NULL)
         sti_account_count_start(account, end);
     else
-        sti_account_tell(account, full);
+        sti_account_notify(account, full);
     return full == NULL;
 }
 
@@ -211,21 +211,21 @@ void sti_account_leave(stint_account *account, const stint_account *end)
     if (account == end)
         return;
     bool beyond = give_slots_back(account, end);
-    sti_account_tell(account, end);
+    sti_account_notify(account, end);
     if (beyond)
         sti_hooks.account_has_fewer_slots();
 }
 
-void sti_account_tell_itself(stint_account *account)
+void sti_account_notify_itself(stint_account *account)
 {
     if (atomic_load_explicit(&account->awaited, memory_order_seq_cst) > 0)
         sti_hooks.account_has_slot(account);
 }
 
-void sti_account_tell(stint_account *account, const stint_account *end)
+void sti_account_notify(stint_account *account, const stint_account *end)
 {
     for (; account != end; account = account->parent)
-        sti_account_tell_itself(account);
+        sti_account_notify_itself(account);
 }
 
 bool sti_account_is_waiting_full(const stint_account *account)
@@ -260,7 +260,7 @@ static bool give_waiting_slots_back(stint_account *account, const stint_account 
 static bool begin_waiting(stint_account *account)
 {
     for (stint_account *at = account; at != NULL; at = at->parent) {
-        if (!take_one(&at->waiting)) {
+        if (!counter_take_one(&at->waiting)) {
             give_waiting_slots_back(account, at);
             return false;
         }
@@ -275,9 +275,9 @@ bool sti_account_begin_waiting(stint_account *account)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (account == NULL || account->parent == NULL)
         return begin_waiting(account);
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     bool taken = begin_waiting(account);
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     return taken;
 }
 
@@ -330,9 +330,9 @@ struct sti_scope *sti_account_draw(struct sti_scope *innermost, uint64_t after)
         if (scope->account == NULL || after <= scope->granted_end)
             continue;
         uint64_t need = after - scope->granted_end;
-        if (add(scope->account, scope->charged, ALLOCATED, need + GRANT))
+        if (account_add(scope->account, scope->charged, ALLOCATED, need + GRANT))
             scope->granted_end += need + GRANT;
-        else if (add(scope->account, scope->charged, ALLOCATED, need))
+        else if (account_add(scope->account, scope->charged, ALLOCATED, need))
             scope->granted_end += need;
         else
             refused = scope;
@@ -346,14 +346,14 @@ void sti_account_draw_back(struct sti_scope *innermost)
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->account == NULL || scope->granted_end <= end)
             continue;
-        subtract(scope->account, scope->charged, ALLOCATED, scope->granted_end - end);
+        account_subtract(scope->account, scope->charged, ALLOCATED, scope->granted_end - end);
         scope->granted_end = end;
     }
 }
 
 bool sti_account_take(stint_account *account, unsigned number, uint64_t bytes)
 {
-    return add(account, NULL, (enum number)number, bytes);
+    return account_add(account, NULL, (enum number)number, bytes);
 }
 
 void sti_account_follow(stint_account *account, const uint64_t granted[2], bool (*ask)(unsigned number, uint64_t bytes))
@@ -370,14 +370,14 @@ void sti_account_follow(stint_account *account, const uint64_t granted[2], bool 
 
 void sti_account_settle(stint_account *account, const stint_account *end, uint64_t drawn, uint64_t used)
 {
-    subtract(account, end, ALLOCATED, drawn - used);
+    account_subtract(account, end, ALLOCATED, drawn - used);
 }
 
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now)
 {
     if (now > before)
-        return add(account, end, MEMORY, now - before);
-    subtract(account, end, MEMORY, before - now);
+        return account_add(account, end, MEMORY, now - before);
+    account_subtract(account, end, MEMORY, before - now);
     return true;
 }
 
@@ -389,7 +389,7 @@ static _Atomic(struct sti_label *) labels[STI_LABELS_MAX] = { &others };
 static uint64_t hashes[STI_LABELS_MAX]; /* of the names; with the lock */
 static pthread_mutex_t labelling = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t hash_of(const char *name)
+static uint64_t account_name_hash(const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *name != '\0'; name++)
@@ -436,10 +436,10 @@ static struct sti_label *label_of(const char *name, struct sti_label *otherwise)
     sti_utf8_copy_clean(clean, sizeof clean, name);
     if (strcmp(clean, others.name) == 0)
         return &others;
-    uint64_t hash = hash_of(clean);
-    sti_plain_mutex_lock(&labelling);
+    uint64_t hash = account_name_hash(clean);
+    sti_real_mutex_lock(&labelling);
     struct sti_label *label = find_or_make(clean, hash);
-    sti_plain_mutex_unlock(&labelling);
+    sti_real_mutex_unlock(&labelling);
     return label != NULL ? label : otherwise;
 }
 
@@ -471,7 +471,7 @@ static void set_limits(stint_account *account, const stint_account_limits *limit
     atomic_store_explicit(&account->warned, 0, memory_order_relaxed);
 }
 
-static int take_limits(stint_account_limits *limits, const stint_account_limits *given)
+static int account_take_limits(stint_account_limits *limits, const stint_account_limits *given)
 {
     int error = sti_sized_in(limits, sizeof *limits, STI_SIZED_UP_TO(stint_account_limits, waiting), given);
     return error != 0 || (limits->weight <= HIGHEST_WEIGHT && limits->warn <= 100) ? error : EINVAL;
@@ -482,11 +482,11 @@ int stint_account_set_limits(stint_account *account, const stint_account_limits 
     if (sti_process_is_partial())
         return ENOTSUP;
     stint_account_limits taken;
-    int error = account != NULL && limits != NULL ? take_limits(&taken, limits) : EINVAL;
+    int error = account != NULL && limits != NULL ? account_take_limits(&taken, limits) : EINVAL;
     if (error != 0)
         return error;
     set_limits(account, &taken);
-    sti_account_tell_itself(account);
+    sti_account_notify_itself(account);
     sti_hooks.account_has_waiting_slot();
     sti_hooks.account_has_fewer_slots();
     return 0;
@@ -499,7 +499,7 @@ int stint_account_create(stint_account *parent, const stint_account_limits *limi
     stint_account_limits taken = STINT_ACCOUNT_LIMITS_INIT;
     if (account == NULL)
         return EINVAL;
-    int error = limits != NULL ? take_limits(&taken, limits) : 0;
+    int error = limits != NULL ? account_take_limits(&taken, limits) : 0;
     if (error != 0)
         return error;
     const char *name = taken.name;

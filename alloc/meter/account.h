@@ -20,7 +20,7 @@ bool sti_account_enter(stint_account *account, const stint_account *end);
 void sti_account_leave(stint_account *account, const stint_account *end);
 
 /* The first half of the same, without a call of the hook, for a caller that does not know yet whether the task will
- * start: the account that has its maximum, or NULL when the task is in. After a refusal sti_account_tell(account,
+ * start: the account that has its maximum, or NULL when the task is in. After a refusal sti_account_notify(account,
  * refuser) must follow, when the caller holds no lock. */
 stint_account *sti_account_try_enter(stint_account *account);
 
@@ -36,10 +36,10 @@ void sti_account_await(stint_account *account);
 void sti_account_await_no_more(stint_account *account);
 
 /* Call the hook for each account from this one up to end, without it, that is waited for. */
-void sti_account_tell(stint_account *account, const stint_account *end);
+void sti_account_notify(stint_account *account, const stint_account *end);
 
 /* Notify waiters of this account alone. */
-void sti_account_tell_itself(stint_account *account);
+void sti_account_notify_itself(stint_account *account);
 
 /* Whether it could have one more running task itself, this moment; and how many it has. */
 bool sti_account_has_slot(const stint_account *account);

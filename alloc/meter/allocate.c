@@ -35,7 +35,7 @@ static sti_backend_theap *heap_of_scope(struct sti_thread *thread)
     return thread->allocating != NULL || sti_meter_grow(thread) ? thread->allocating : NULL;
 }
 
-static void *make(struct sti_thread *thread, size_t size)
+static void *block_make(struct sti_thread *thread, size_t size)
 {
     void *block = thread->allocating == NULL ? sti_nursery_malloc(thread, size) : NULL;
     if (block != NULL)
@@ -44,7 +44,7 @@ static void *make(struct sti_thread *thread, size_t size)
     return heap != NULL ? sti_backend_theap_malloc(heap, size) : sti_allocate_failed();
 }
 
-static void *make_zeroed(struct sti_thread *thread, size_t size)
+static void *block_make_zeroed(struct sti_thread *thread, size_t size)
 {
     void *block = thread->allocating == NULL ? sti_nursery_malloc(thread, size) : NULL;
     if (block != NULL)
@@ -53,7 +53,7 @@ static void *make_zeroed(struct sti_thread *thread, size_t size)
     return heap != NULL ? sti_backend_theap_zalloc(heap, size) : sti_allocate_failed();
 }
 
-static void *make_aligned(struct sti_thread *thread, size_t alignment, size_t size)
+static void *block_make_aligned(struct sti_thread *thread, size_t alignment, size_t size)
 {
     sti_backend_theap *heap = heap_of_scope(thread);
     return heap != NULL ? sti_backend_theap_aligned(heap, alignment, size) : NULL;
@@ -63,11 +63,11 @@ void *sti_allocate_unrefused(size_t alignment, size_t size)
 {
     struct sti_thread *thread = sti_thread_metered;
     thread->used += sti_meter_rounded(size);
-    void *block = make_aligned(thread, alignment > 16 ? alignment : 16, size);
+    void *block = block_make_aligned(thread, alignment > 16 ? alignment : 16, size);
     return sti_checked_new(block, size, NULL);
 }
 
-static void *adopt(void *block, size_t size, const void *caller)
+static void *block_adopt(void *block, size_t size, const void *caller)
 {
     int saved_errno = errno;
     void *copy = sti_allocate(size, caller);
@@ -86,13 +86,13 @@ void *sti_adopt(void *block, size_t size, const void *caller)
     if (block == NULL || sti_thread_metered == NULL || !stint_malloc_is_overridden())
         return block;
     stint_mask();
-    block = adopt(block, size != 0 ? size : sti_backend_usable_size(block), caller);
+    block = block_adopt(block, size != 0 ? size : sti_backend_usable_size(block), caller);
     stint_unmask();
     return block;
 }
 
 /* Charge size bytes. */
-static bool charge(struct sti_thread *thread, size_t size, const void *caller, enum sti_source *source)
+static bool block_charge(struct sti_thread *thread, size_t size, const void *caller, enum sti_source *source)
 {
     if (!sti_meter_charge_fast(thread, sti_meter_rounded(size)) &&
         !sti_meter_sample(thread, sti_meter_rounded(size), size, caller))
@@ -104,9 +104,9 @@ static bool charge(struct sti_thread *thread, size_t size, const void *caller, e
 void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
     enum sti_source source;
-    if (!charge(thread, size, caller, &source))
+    if (!block_charge(thread, size, caller, &source))
         return NULL;
-    void *block = source == STI_SOURCE_TASK   ? make(thread, size)
+    void *block = source == STI_SOURCE_TASK   ? block_make(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_malloc(thread, size)
                                               : sti_backend_malloc(size);
     block = sti_checked_new(block, size, caller);
@@ -116,9 +116,9 @@ void *sti_allocate_uncommon(struct sti_thread *thread, size_t size, const void *
 void *sti_allocate_zeroed_uncommon(struct sti_thread *thread, size_t size, const void *caller)
 {
     enum sti_source source;
-    if (!charge(thread, size, caller, &source))
+    if (!block_charge(thread, size, caller, &source))
         return NULL;
-    void *block = source == STI_SOURCE_TASK   ? make_zeroed(thread, size)
+    void *block = source == STI_SOURCE_TASK   ? block_make_zeroed(thread, size)
                   : source == STI_SOURCE_LIBC ? sti_libc_heap_zalloc(thread, size)
                                               : sti_backend_zalloc(size);
     block = sti_checked_new(block, size, caller);
@@ -131,7 +131,7 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     enum sti_source source;
     if (__builtin_add_overflow(size, alignment, &whole))
         return sti_allocate_failed();
-    if (!charge(thread, whole, caller, &source))
+    if (!block_charge(thread, whole, caller, &source))
         return NULL;
     void *block;
     if (source == STI_SOURCE_PROCESS) {
@@ -139,7 +139,7 @@ void *sti_allocate_aligned_uncommon(struct sti_thread *thread, size_t alignment,
     } else if (source == STI_SOURCE_LIBC) {
         block = sti_libc_heap_aligned(thread, alignment, size);
     } else {
-        block = make_aligned(thread, alignment, size);
+        block = block_make_aligned(thread, alignment, size);
     }
     block = sti_checked_new(block, size, caller);
     return block != NULL ? sti_sampling_made(thread, block, size, alignment, caller) : sti_allocate_failed();

@@ -100,12 +100,12 @@ static bool holds_more(const struct sti_thread *thread, const struct sti_thread 
            atomic_load_explicit(&other->held, memory_order_relaxed);
 }
 
-static struct sti_thread *largest(void)
+static struct sti_thread *victim_find(void)
 {
     struct sti_thread *best = NULL;
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         bool runs = atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
-        if (runs && !atomic_load_explicit(&thread->sacrificed, memory_order_relaxed) &&
+        if (runs && !atomic_load_explicit(&thread->is_victim, memory_order_relaxed) &&
             (best == NULL || holds_more(thread, best)))
             best = thread;
     }
@@ -119,9 +119,9 @@ static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
     return since_ns < (grows ? VICTIM_PATIENCE_NS : LONGEST_PATIENCE_NS);
 }
 
-static void stop(struct sti_thread *victim)
+static void victim_stop(struct sti_thread *victim)
 {
-    atomic_store_explicit(&victim->sacrificed, true, memory_order_seq_cst);
+    atomic_store_explicit(&victim->is_victim, true, memory_order_seq_cst);
     sti_thread_request_sample(victim);
     sti_watch_wake(); /* it may be asleep */
 }
@@ -136,9 +136,9 @@ static void make_room(uint64_t now, size_t held, size_t limit)
     sti_give_back_all();
     held = sti_resident();
     atomic_store_explicit(&seen, held, memory_order_relaxed);
-    struct sti_thread *victim = held > limit ? largest() : NULL;
+    struct sti_thread *victim = held > limit ? victim_find() : NULL;
     if (victim != NULL)
-        stop(victim);
+        victim_stop(victim);
     else
         atomic_store_explicit(&since, 0, memory_order_relaxed);
 }
@@ -161,7 +161,7 @@ static void warn_if_near(size_t held, size_t limit)
 }
 
 /* No thread is cancelled in the midst of a malloc. */
-static void look(uint64_t now)
+static void global_look(uint64_t now)
 {
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
@@ -182,7 +182,7 @@ void sti_global_look(void)
     uint64_t due = atomic_load_explicit(&next_look, memory_order_relaxed);
     if (now >= due && atomic_compare_exchange_strong_explicit(&next_look, &due, now + LONGEST_INTERVAL_NS,
                                                               memory_order_relaxed, memory_order_relaxed))
-        look(now);
+        global_look(now);
 }
 
 bool sti_global_is_near(void)
@@ -202,12 +202,12 @@ bool sti_global_is_near(void)
 void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 {
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
-    atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->is_victim, false, memory_order_relaxed);
     atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->started, start, memory_order_relaxed);
 }
 
-static void report(size_t held, const char *task)
+static void global_report(size_t held, const char *task)
 {
     pthread_mutex_lock(&report_lock);
     stint_global_report_fn *function = report_function;
@@ -229,15 +229,15 @@ static __attribute__((noinline, cold)) void end_victim(struct sti_thread *thread
 {
     size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
     sti_process_collect();
-    atomic_store_explicit(&thread->sacrificed, false, memory_order_relaxed);
+    atomic_store_explicit(&thread->is_victim, false, memory_order_relaxed);
     atomic_store_explicit(&since, 0, memory_order_relaxed);
-    report(held, task);
+    global_report(held, task);
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
 {
     atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
-    if (__builtin_expect(atomic_load_explicit(&thread->sacrificed, memory_order_relaxed), 0))
+    if (__builtin_expect(atomic_load_explicit(&thread->is_victim, memory_order_relaxed), 0))
         end_victim(thread, task);
 }
 

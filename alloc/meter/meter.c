@@ -16,7 +16,7 @@
 #include "alloc/interrupt/warning.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/platform/caller.h"
-#include "alloc/platform/lasting.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/platform/reporting.h"
 #include "alloc/platform/sampling.h"
 #include "alloc/platform/scope_state.h"
@@ -57,34 +57,34 @@
 #define LARGEST_ROUNDED ((uint64_t)16 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
-static uint64_t min(uint64_t a, uint64_t b)
+static uint64_t amount_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static uint64_t max(uint64_t a, uint64_t b)
+static uint64_t amount_max(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
 /* How many bytes can be charged before they can have become blocks that hold so many bytes. */
-static uint64_t chargeable(uint64_t held)
+static uint64_t bytes_chargeable(uint64_t held)
 {
     return held / 5 * 4;
 }
 
 static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged, size_t held)
 {
-    uint64_t slack = min(max(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
-    return chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack);
+    uint64_t slack = amount_min(amount_max(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
+    return bytes_chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack);
 }
 
 static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
 {
-    uint64_t floor = max(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
-    uint64_t limit = scope->warn != 0 ? min(scope->memory_limit, scope->marks.held) : scope->memory_limit;
+    uint64_t floor = amount_max(SMALLEST_SLACK, scope->memory_limit >> SLACK_SHIFT);
+    uint64_t limit = scope->warn != 0 ? amount_min(scope->memory_limit, scope->marks.held) : scope->memory_limit;
     uint64_t slack = held < limit ? limit - held : 0;
-    return chargeable(scope->share != NULL ? floor : max(slack, floor));
+    return bytes_chargeable(scope->share != NULL ? floor : amount_max(slack, floor));
 }
 
 void sti_meter_allocate_from(struct sti_thread *thread, const struct sti_heap *heap)
@@ -102,12 +102,12 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
     scope->own_end = sti_limits_end(thread->used, budget->allocation);
     scope->memory_limit = budget->memory;
     scope->below_memory_check = thread->memory_check;
-    uint64_t check = thread->used + chargeable(SMALLEST_SLACK); /* until_peak_check, of nothing */
+    uint64_t check = thread->used + bytes_chargeable(SMALLEST_SLACK); /* until_peak_check, of nothing */
     if (scope->memory_limit != 0)
-        check = min(check, sti_saturating_add(thread->used, until_limit_check(scope, 0)));
+        check = amount_min(check, sti_saturating_add(thread->used, until_limit_check(scope, 0)));
     if (scope->outer != NULL) {
-        scope->allocation_end = min(scope->own_end, scope->outer->allocation_end);
-        thread->memory_check = min(check, scope->below_memory_check);
+        scope->allocation_end = amount_min(scope->own_end, scope->outer->allocation_end);
+        thread->memory_check = amount_min(check, scope->below_memory_check);
     } else {
         scope->allocation_end = scope->own_end;
         thread->memory_check = check;
@@ -120,7 +120,7 @@ void sti_meter_begin(struct sti_thread *thread, const stint_budget *budget)
 static void bring_memory_checks_nearer(struct sti_scope *scope, uint64_t by)
 {
     for (; scope->outer != NULL; scope = scope->outer)
-        scope->below_memory_check -= min(by, scope->below_memory_check);
+        scope->below_memory_check -= amount_min(by, scope->below_memory_check);
 }
 
 void sti_meter_end(struct sti_thread *thread, size_t left)
@@ -164,7 +164,7 @@ struct passed {
 };
 
 /* Reserve what the scope may come to hold until the next check; just what it needs when the account has no more. */
-static bool reserve(struct sti_scope *scope, uint64_t needed)
+static bool memory_reserve(struct sti_scope *scope, uint64_t needed)
 {
     uint64_t with_slack = needed + (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
     uint64_t reserved = with_slack;
@@ -204,30 +204,31 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     bool passes = passes_memory_limit(scope, held, all->wanted);
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
-    scope->peak = max(scope->peak, all->possible && !passes ? held + all->wanted : held);
+    scope->peak = amount_max(scope->peak, all->possible && !passes ? held + all->wanted : held);
     sti_reporting_measured(scope, held);
     if (scope->warn != 0)
         sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share)
                                                              : held + (all->possible ? all->wanted : 0));
     uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
     if (scope->memory_limit != 0)
-        until_check = min(until_check, until_limit_check(scope, held));
+        until_check = amount_min(until_check, until_limit_check(scope, held));
     if (scope->account != NULL && !passes) {
-        if (!all->possible || !reserve(scope, held + all->wanted))
+        if (!all->possible || !memory_reserve(scope, held + all->wanted))
             all->passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
-        until_check = min(until_check, chargeable(max(scope->reserved, held + SMALLEST_SLACK) - held));
+        until_check =
+            amount_min(until_check, bytes_chargeable(amount_max(scope->reserved, held + SMALLEST_SLACK) - held));
     }
     if (scope->outer != NULL) {
         uint64_t until_outer_check = measure_outwards(thread, scope->outer, all);
         scope->below_memory_check = thread->used + until_outer_check;
-        until_check = min(until_check, until_outer_check);
+        until_check = amount_min(until_check, until_outer_check);
     }
     return until_check;
 }
 
 /* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. The wanted
  * bytes count for the peak too: the next measurement may come after they are freed. */
-static struct passed measure(struct sti_thread *thread, size_t wanted)
+static struct passed scope_measure(struct sti_thread *thread, size_t wanted)
 {
     bool possible = wanted <= 2 * LARGEST_CHARGE;
     struct measurement all = { .wanted = wanted, .possible = possible };
@@ -249,7 +250,7 @@ static struct passed measure_collected(struct sti_thread *thread, size_t wanted)
         sti_group_note_asked(share);
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer)
         sti_heap_measure_exactly(thread, scope);
-    return measure(thread, wanted);
+    return scope_measure(thread, wanted);
 }
 
 /* Ask the task's other threads, which may hold less than the group knows, and measure again. */
@@ -258,7 +259,7 @@ static struct passed measure_with_others(struct sti_thread *thread, size_t wante
     struct sti_group *group = passed.scope->share->group;
     sti_group_ask_others(group);
     for (unsigned turn = 0; passed.reason == STINT_REASON_MEMORY_LIMIT && sti_group_let_others_run(group, turn); turn++)
-        passed = measure(thread, wanted);
+        passed = scope_measure(thread, wanted);
     return passed;
 }
 
@@ -267,7 +268,7 @@ static struct passed measure_exactly(struct sti_thread *thread, size_t wanted)
 {
     const struct sti_share *share = sti_group_member(thread->scope);
     struct passed passed = { .scope = NULL };
-    if ((share == NULL || !sti_group_is_asked(share)) && (passed = measure(thread, wanted)).scope == NULL)
+    if ((share == NULL || !sti_group_is_asked(share)) && (passed = scope_measure(thread, wanted)).scope == NULL)
         return passed;
     passed = measure_collected(thread, wanted);
     if (passed.reason == STINT_REASON_MEMORY_LIMIT && passed.scope->share != NULL)
@@ -290,7 +291,7 @@ static struct sti_scope *outermost_passed(struct sti_scope *scope, uint64_t afte
 static uint64_t renew_allocation_end(struct sti_scope *scope)
 {
     uint64_t outer_end = scope->outer != NULL ? renew_allocation_end(scope->outer) : UINT64_MAX;
-    return scope->allocation_end = min(scope->own_end, outer_end);
+    return scope->allocation_end = amount_min(scope->own_end, outer_end);
 }
 
 /* The task's own limit, when that is one of several threads. The last thing that is asked: what has been drawn will be
@@ -310,7 +311,7 @@ static void draw_from_group(struct sti_scope *innermost, struct sti_share *share
 
 /* Somebody has changed the limits of the task that the thread runs (platform/limits.h): go by those of bytes from now
  * on. All ends and checks are set anew. */
-static __attribute__((noinline, cold)) void take_limits(struct sti_thread *thread, struct sti_scope *task)
+static __attribute__((noinline, cold)) void scope_take_limits(struct sti_thread *thread, struct sti_scope *task)
 {
     task->limits_counted =
         sti_limits_version(sti_scope_limits(task)); /* first: what is changed after that is taken again */
@@ -329,7 +330,7 @@ static __attribute__((noinline, cold)) void take_limits(struct sti_thread *threa
 }
 
 /* What the scope has allocated when its thread's used is this, with what is known of the task's other threads. */
-static uint64_t allocated_by(const struct sti_scope *scope, uint64_t used)
+static uint64_t scope_allocated(const struct sti_scope *scope, uint64_t used)
 {
     const struct sti_share *share = scope->share;
     uint64_t allocated = used - scope->begin;
@@ -341,14 +342,14 @@ static void warn_of_allocated(struct sti_scope *innermost, uint64_t after)
 {
     for (struct sti_scope *scope = innermost; scope != NULL; scope = scope->outer) {
         if (scope->warn != 0)
-            sti_warning_look_at_allocated(scope, allocated_by(scope, after));
+            sti_warning_look_at_allocated(scope, scope_allocated(scope, after));
     }
 }
 
 static void publish_usage(const struct sti_scope *task)
 {
     const struct sti_share *share = task->share;
-    uint64_t allocated = allocated_by(task, task->thread->used);
+    uint64_t allocated = scope_allocated(task, task->thread->used);
     uint64_t peak = share != NULL ? atomic_load_explicit(&share->group->peak, memory_order_relaxed) : task->peak;
     atomic_store_explicit(&sti_scope_limits(task)->allocated, allocated, memory_order_relaxed);
     atomic_store_explicit(&sti_scope_limits(task)->peak, peak, memory_order_relaxed);
@@ -365,7 +366,7 @@ static bool has_limit_of_time(const struct sti_scope *scope)
 static uint64_t until_deadline_look(struct sti_thread *thread, uint64_t tick)
 {
     thread->deadline_interval =
-        tick == thread->last_tick ? min(2 * thread->deadline_interval, LONGEST_INTERVAL) : DEADLINE_INTERVAL;
+        tick == thread->last_tick ? amount_min(2 * thread->deadline_interval, LONGEST_INTERVAL) : DEADLINE_INTERVAL;
     thread->last_tick = tick;
     return thread->deadline_interval;
 }
@@ -375,15 +376,15 @@ static uint64_t next_sample(struct sti_thread *thread, uint64_t after, uint64_t 
 {
     if (thread->scope->keeps > 0)
         return 0;
-    uint64_t limit = min(thread->scope->allocation_end, thread->memory_check);
-    limit = min(limit, thread->sampling.next);
+    uint64_t limit = amount_min(thread->scope->allocation_end, thread->memory_check);
+    limit = amount_min(limit, thread->sampling.next);
     for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
         if (scope->account != NULL)
-            limit = min(limit, scope->granted_end);
+            limit = amount_min(limit, scope->granted_end);
         if (scope->warn != 0)
-            limit = min(limit, scope->marks.allocated_end);
+            limit = amount_min(limit, scope->marks.allocated_end);
     }
-    return min(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
+    return amount_min(limit, after + (tick != 0 ? until_deadline_look(thread, tick) : LONGEST_INTERVAL));
 }
 
 bool sti_meter_is_kept_block(const struct sti_thread *thread, const void *caller)
@@ -406,17 +407,17 @@ static bool draw_libc_reserve(struct sti_scope *scope, uint64_t charge, const vo
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
-    const void *plain_call = thread->may_throw ? NULL : caller;
+    const void *nothrow_call = thread->may_throw ? NULL : caller;
     thread->may_throw = false;          /* what is called from here on is another call */
     if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
         sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
         sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
-    } else if (sti_interrupt_deliver_allocating(thread, plain_call) && !sti_cxx_allocates_exception(caller)) {
+    } else if (sti_interrupt_deliver_allocating(thread, nothrow_call) && !sti_cxx_allocates_exception(caller)) {
         return false;
     }
     if (!sti_caller_ends_process(caller) && !draw_libc_reserve(scope, charge, caller) &&
         !sti_interrupt_draw_grace(scope, charge)) {
-        sti_interrupt_last_resort(thread, plain_call);
+        sti_interrupt_last_resort(thread, nothrow_call);
         return false;
     }
     thread->used += charge;
@@ -437,7 +438,7 @@ struct asked {
 };
 
 /* Collect what has to be known before budgets are compared, of the profile and of the task's other threads. */
-static inline void collect(struct sti_thread *thread, struct asked *asked, const void *caller)
+static inline void meter_collect(struct sti_thread *thread, struct asked *asked, const void *caller)
 {
     asked->after = sti_saturating_add(thread->used, asked->charge);
     asked->possible = asked->charge <= LARGEST_CHARGE;
@@ -446,7 +447,7 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
     asked->share = asked->task->share;
     thread->scope->samples++;
     if (sti_scope_new_limits(asked->task, asked->task->limits_counted) != 0)
-        take_limits(thread, asked->task);
+        scope_take_limits(thread, asked->task);
     if (asked->share != NULL && (sti_group_must_measure(asked->share, asked->after) || asked->charge > LARGE))
         thread->memory_check = 0;
     if (!sti_sampling_is_joined(&thread->sampling))
@@ -456,7 +457,7 @@ static inline void collect(struct sti_thread *thread, struct asked *asked, const
 }
 
 /* The bytes that the block will hold; for a size that cannot be had, the largest size that can be asked for. */
-static size_t bytes_of(const struct asked *asked)
+static size_t asked_bytes(const struct asked *asked)
 {
     if (asked->is_kept)
         return 0;
@@ -476,7 +477,7 @@ static inline void look_at_budgets(struct sti_thread *thread, struct asked *aske
         sti_interrupt_trip(passed, STINT_REASON_ACCOUNT);
     warn_of_allocated(scope, asked->after);
     if (asked->after > thread->memory_check) {
-        struct passed memory = measure_exactly(thread, bytes_of(asked));
+        struct passed memory = measure_exactly(thread, asked_bytes(asked));
         asked->is_measured = true;
         if (memory.scope != NULL)
             sti_interrupt_trip(memory.scope, memory.reason);
@@ -498,9 +499,9 @@ static inline void look_at_flags(struct sti_thread *thread, const struct asked *
         draw_from_group(scope, asked->share, asked->charge);
 }
 
-static inline void look(struct sti_thread *thread, struct asked *asked, const void *caller)
+static inline void meter_look(struct sti_thread *thread, struct asked *asked, const void *caller)
 {
-    collect(thread, asked, caller);
+    meter_collect(thread, asked, caller);
     look_at_budgets(thread, asked);
     look_at_flags(thread, asked);
     if (sti_scope_limits(asked->task) != NULL)
@@ -509,21 +510,21 @@ static inline void look(struct sti_thread *thread, struct asked *asked, const vo
 
 /* An interrupt is due: the next allocation is a sample point, too, and what this one drew and reserved goes back, but
  * for a little. */
-static void give_back(struct sti_thread *thread, const struct asked *asked)
+static void asked_give_back(struct sti_thread *thread, const struct asked *asked)
 {
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     if (asked->is_measured && asked->charge > LARGE)
-        measure(thread, 0);
+        scope_measure(thread, 0);
     if (asked->share != NULL)
         sti_group_hold_no_more(asked->share);
     sti_account_draw_back(thread->scope);
 }
 
 /* Charge it, refuse it, or deliver an interrupt. */
-static inline bool decide(struct sti_thread *thread, const struct asked *asked, const void *caller)
+static inline bool asked_decide(struct sti_thread *thread, const struct asked *asked, const void *caller)
 {
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0)) {
-        give_back(thread, asked);
+        asked_give_back(thread, asked);
         return refuse_or_defer(thread, asked->charge, caller);
     }
     if (asked->possible)
@@ -540,8 +541,8 @@ bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, c
         return true;
     }
     struct asked asked = { .charge = charge, .size = size };
-    look(thread, &asked, caller);
-    bool allowed = decide(thread, &asked, caller);
+    meter_look(thread, &asked, caller);
+    bool allowed = asked_decide(thread, &asked, caller);
     if (asked.is_drawn && !allowed)
         sti_hooks.sampling.draw_again(thread);
     thread->sampling.samples = allowed ? asked.samples : 0;
@@ -554,9 +555,9 @@ static __attribute__((noinline, cold)) void sample_nothing(struct sti_thread *th
 {
     struct asked asked = { .charge = 0 };
     int saved_errno = errno;
-    look(thread, &asked, caller);
+    meter_look(thread, &asked, caller);
     if (sti_interrupt_is_tripped(thread->scope))
-        give_back(thread, &asked);
+        asked_give_back(thread, &asked);
     errno = saved_errno;
 }
 

@@ -53,7 +53,7 @@ static bool grant_within(struct sti_group *group, uint64_t amount)
 }
 
 /* The share's grants reach to what it needs, and beyond that as far as there is room. */
-static void grant(struct sti_share *share, struct sti_scope *scope, uint64_t needed)
+static void share_grant(struct sti_share *share, struct sti_scope *scope, uint64_t needed)
 {
     struct sti_group *group = share->group;
     uint64_t more = scope->begin + needed - scope->own_end;
@@ -79,7 +79,7 @@ bool sti_group_draw(struct sti_share *share, struct sti_scope *scope, uint64_t a
     } while (!atomic_compare_exchange_weak_explicit(&group->used, &used, used + more, memory_order_relaxed,
                                                     memory_order_relaxed));
     share->used = needed;
-    grant(share, scope, needed);
+    share_grant(share, scope, needed);
     return true;
 }
 
@@ -188,7 +188,7 @@ static size_t memory_limit(const struct sti_group *group)
     return atomic_load_explicit(&group->memory_limit, memory_order_relaxed);
 }
 
-static size_t publish(atomic_size_t *sum, size_t *part, size_t now)
+static size_t share_publish(atomic_size_t *sum, size_t *part, size_t now)
 {
     size_t more = now - *part;
     *part = now;
@@ -205,8 +205,8 @@ static void raise_peak(struct sti_group *group, size_t held)
 
 static void publish_both(struct sti_share *share, size_t held)
 {
-    publish(&share->group->held, &share->held, held);
-    publish(&share->group->bound, &share->bound, held);
+    share_publish(&share->group->held, &share->held, held);
+    share_publish(&share->group->bound, &share->bound, held);
 }
 
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
@@ -216,8 +216,8 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
     share->wanted = possible ? wanted : 0;
     share->measured_at = share->thread->used + share->wanted;
     held += share->wanted;
-    size_t all_held = publish(&group->held, &share->held, held);
-    size_t all = publish(&group->bound, &share->bound, held);
+    size_t all_held = share_publish(&group->held, &share->held, held);
+    size_t all = share_publish(&group->bound, &share->bound, held);
     size_t limit = memory_limit(group);
     if (limit != 0 && (!possible || all > limit)) {
         sti_group_hold_no_more(share);
@@ -246,7 +246,7 @@ bool sti_group_must_measure(struct sti_share *share, uint64_t after)
     if (limit == 0)
         return false;
     uint64_t charged = after > share->measured_at ? after - share->measured_at : 0;
-    size_t all = publish(&group->bound, &share->bound, share->held + charged + charged / 4);
+    size_t all = share_publish(&group->bound, &share->bound, share->held + charged + charged / 4);
     return sti_group_is_asked(share) || (all > limit && charged >= SMALLEST_GROWTH);
 }
 

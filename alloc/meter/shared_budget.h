@@ -26,13 +26,13 @@
 struct sti_group;
 struct sti_undo_log;
 
-/* Its thread only, until the task's thread has it in the mail: scope/share.c. */
+/* Its thread only, until the task's thread has it in its inbox: scope/share.c. */
 struct sti_share {
     struct sti_group *group;
     struct sti_thread *thread;
     struct sti_share *next;           /* of the group; set once */
     struct sti_share *next_of_thread; /* that the thread keeps */
-    struct sti_share *next_of_mail;
+    struct sti_share *next_in_inbox;
     struct sti_heap *heaps;    /* that stolen subtasks left here; while one runs they are its scope's; */
     struct sti_mapped *mapped; /* so with what they have mapped */
     uint64_t used;             /* what the group knows that it has charged */

@@ -71,12 +71,12 @@ static struct set *the_set(void)
     return atomic_load_explicit(&mapped, memory_order_relaxed);
 }
 
-static size_t list_of(uintptr_t block)
+static size_t followed_list(uintptr_t block)
 {
     return block >> 10 & (STI_SAMPLING_LISTS - 1);
 }
 
-static struct spin_lock *lock(size_t list)
+static struct spin_lock *followed_lock(size_t list)
 {
     struct spin_lock *taken = &the_set()->locks[list % LOCKS];
     int spins = 0;
@@ -87,7 +87,7 @@ static struct spin_lock *lock(size_t list)
     return taken;
 }
 
-static void unlock(struct spin_lock *taken)
+static void followed_unlock(struct spin_lock *taken)
 {
     atomic_store_explicit(&taken->taken, false, memory_order_release);
 }
@@ -99,7 +99,7 @@ struct wanted {
     bool is_rated;
 };
 
-static bool is_wanted(const struct sti_tracked *entry, const struct wanted *wanted)
+static bool followed_is_wanted(const struct sti_tracked *entry, const struct wanted *wanted)
 {
     if (wanted->number != 0)
         return entry->number == wanted->number;
@@ -107,17 +107,17 @@ static bool is_wanted(const struct sti_tracked *entry, const struct wanted *want
 }
 
 /* Find the link to the entry, or to the end of the list. The caller has the list's lock. */
-static struct sti_tracked **find(size_t list, const struct wanted *wanted)
+static struct sti_tracked **followed_find(size_t list, const struct wanted *wanted)
 {
     struct sti_tracked **link = &the_set()->lists[list];
-    while (*link != NULL && !is_wanted(*link, wanted))
+    while (*link != NULL && !followed_is_wanted(*link, wanted))
         link = &(*link)->next;
     return link;
 }
 
 static struct sti_tracked **find_numbered(size_t list, uint64_t number)
 {
-    return find(list, &(struct wanted){ .number = number });
+    return followed_find(list, &(struct wanted){ .number = number });
 }
 
 /* Set or clear the mark after a change of the list. The caller has the list's lock. */
@@ -140,29 +140,29 @@ static struct sti_tracked *unlink_entry(size_t list, struct sti_tracked **link, 
     return entry->promoting ? NULL : entry;
 }
 
-static struct sti_tracked *take(struct wanted wanted, stint_memprof_end end)
+static struct sti_tracked *followed_take(struct wanted wanted, stint_memprof_end end)
 {
-    size_t list = list_of(wanted.block);
-    struct spin_lock *taken = lock(list);
-    struct sti_tracked **link = find(list, &wanted);
+    size_t list = followed_list(wanted.block);
+    struct spin_lock *taken = followed_lock(list);
+    struct sti_tracked **link = followed_find(list, &wanted);
     struct sti_tracked *entry = *link != NULL ? unlink_entry(list, link, end) : NULL;
-    unlock(taken);
+    followed_unlock(taken);
     return entry;
 }
 
 struct sti_tracked *sti_tracked_take(uintptr_t block, stint_memprof_end end)
 {
-    return take((struct wanted){ .block = block }, end);
+    return followed_take((struct wanted){ .block = block }, end);
 }
 
 struct sti_tracked *sti_tracked_take_numbered(uintptr_t block, uint64_t number, stint_memprof_end end)
 {
-    return take((struct wanted){ .block = block, .number = number }, end);
+    return followed_take((struct wanted){ .block = block, .number = number }, end);
 }
 
 struct sti_tracked *sti_tracked_take_rated(uintptr_t block)
 {
-    return take((struct wanted){ .block = block, .is_rated = true }, STINT_MEMPROF_FREED);
+    return followed_take((struct wanted){ .block = block, .is_rated = true }, STINT_MEMPROF_FREED);
 }
 
 uint64_t sti_tracked_new_number(void)
@@ -173,55 +173,55 @@ uint64_t sti_tracked_new_number(void)
 
 struct sti_tracked *sti_tracked_begin_promotion(uintptr_t block, uint64_t number)
 {
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
+    size_t list = followed_list(block);
+    struct spin_lock *taken = followed_lock(list);
     struct sti_tracked *entry = *find_numbered(list, number);
     if (entry != NULL)
         entry->promoting = true;
-    unlock(taken);
+    followed_unlock(taken);
     return entry;
 }
 
 bool sti_tracked_end_promotion(struct sti_tracked *entry, void *metadata)
 {
-    size_t list = list_of(entry->block);
-    struct spin_lock *taken = lock(list);
+    size_t list = followed_list(entry->block);
+    struct spin_lock *taken = followed_lock(list);
     entry->promoting = false;
     entry->metadata = metadata;
     if (metadata == NULL && !entry->gone)
         unlink_entry(list, find_numbered(list, entry->number), STINT_MEMPROF_FREED);
     bool gone = entry->gone;
-    unlock(taken);
+    followed_unlock(taken);
     return gone;
 }
 
 bool sti_tracked_has(uintptr_t block, uint64_t number)
 {
-    size_t list = list_of(block);
-    struct spin_lock *taken = lock(list);
+    size_t list = followed_list(block);
+    struct spin_lock *taken = followed_lock(list);
     bool found = *find_numbered(list, number) != NULL;
-    unlock(taken);
+    followed_unlock(taken);
     return found;
 }
 
 void sti_tracked_show(uintptr_t block, uint64_t number, sti_tracked_show_fn *show, void *arg)
 {
-    struct spin_lock *taken = lock(list_of(block));
-    const struct sti_tracked *entry = *find_numbered(list_of(block), number);
+    struct spin_lock *taken = followed_lock(followed_list(block));
+    const struct sti_tracked *entry = *find_numbered(followed_list(block), number);
     if (entry != NULL && entry->metadata != NULL)
         show(block, entry->metadata, arg);
-    unlock(taken);
+    followed_unlock(taken);
 }
 
 void sti_tracked_add(struct sti_tracked *entry)
 {
-    size_t list = list_of(entry->block);
-    struct spin_lock *taken = lock(list);
+    size_t list = followed_list(entry->block);
+    struct spin_lock *taken = followed_lock(list);
     entry->gone = false;
     entry->next = the_set()->lists[list];
     the_set()->lists[list] = entry;
     set_mark(list, entry->block);
-    unlock(taken);
+    followed_unlock(taken);
 }
 
 /* Onto the chain. With the list's lock. */
@@ -246,10 +246,10 @@ struct sti_tracked *sti_tracked_take_all(stint_memprof_end end)
 {
     struct sti_tracked *chain = NULL;
     for (size_t first = 0; first < LOCKS; first++) {
-        struct spin_lock *taken = lock(first);
+        struct spin_lock *taken = followed_lock(first);
         for (size_t list = first; list < STI_SAMPLING_LISTS; list += LOCKS)
             chain = take_all_of(list, end, chain);
-        unlock(taken);
+        followed_unlock(taken);
     }
     return chain;
 }

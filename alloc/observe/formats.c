@@ -42,7 +42,8 @@ static void write_frame(FILE *stream, const struct sti_frame *frame)
         write_label(stream, "", frame->module != NULL ? sti_frame_module(frame) : "unknown", "]");
 }
 
-static void write_line(FILE *stream, struct sti_symbols *symbols, const struct sti_profile_entry *entry, uint64_t bytes)
+static void collapsed_write_line(FILE *stream, struct sti_symbols *symbols, const struct sti_profile_entry *entry,
+                                 uint64_t bytes)
 {
     if (entry->account != NULL)
         write_label(stream, "account ", entry->account, "];");
@@ -65,7 +66,7 @@ static int write_collapsed(const struct sti_profile_snapshot *snapshot, FILE *st
         const struct sti_profile_entry *entry = &snapshot->entries[i];
         uint64_t bytes = kind == STINT_PROFILE_COLLAPSED ? entry->values.alloc_bytes : entry->values.inuse_bytes;
         if (bytes > 0)
-            write_line(stream, &symbols, entry, bytes);
+            collapsed_write_line(stream, &symbols, entry, bytes);
     }
     return sti_symbols_close(&symbols);
 }
@@ -93,12 +94,12 @@ struct writing {
     int error;
 };
 
-static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
+static void pprof_append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 {
     fwrite(data, 1, size, ((struct writing *)buffer)->stream);
 }
 
-static void put(struct writing *writing, const Sti__Pprof__Profile *part)
+static void pprof_put(struct writing *writing, const Sti__Pprof__Profile *part)
 {
     sti__pprof__profile__pack_to_buffer(part, &writing->buffer);
 }
@@ -109,7 +110,7 @@ static int by_text(const void *left, const void *right)
 }
 
 /* The entry of the tree for it; new: its id is 0. NULL: no memory. */
-static struct named *named(struct writing *writing, const char *text)
+static struct named *pprof_named(struct writing *writing, const char *text)
 {
     struct named key = { .text = text };
     struct named **node = tfind(&key, &writing->strings, by_text);
@@ -128,7 +129,7 @@ static struct named *named(struct writing *writing, const char *text)
 /* Ids of strings begin at 0, which is the empty one. */
 static int64_t string_id(struct writing *writing, const char *text)
 {
-    struct named *string = named(writing, text != NULL ? text : "");
+    struct named *string = pprof_named(writing, text != NULL ? text : "");
     if (string == NULL) {
         writing->error = ENOMEM;
         return 0;
@@ -138,7 +139,7 @@ static int64_t string_id(struct writing *writing, const char *text)
         char *copy = (char *)(uintptr_t)string->text;
         part.n_string_table = 1;
         part.string_table = &copy;
-        put(writing, &part);
+        pprof_put(writing, &part);
         string->id = ++writing->string_count;
     }
     return (int64_t)string->id - 1;
@@ -152,7 +153,7 @@ static Sti__Pprof__ValueType value_type(struct writing *writing, const char *typ
     return value;
 }
 
-static void write_head(struct writing *writing, const struct sti_profile_snapshot *snapshot)
+static void pprof_write_head(struct writing *writing, const struct sti_profile_snapshot *snapshot)
 {
     Sti__Pprof__Profile part = STI__PPROF__PROFILE__INIT;
     string_id(writing, "");
@@ -171,7 +172,7 @@ static void write_head(struct writing *writing, const struct sti_profile_snapsho
     part.time_nanos = (int64_t)snapshot->started;
     part.duration_nanos = (int64_t)snapshot->duration;
     part.default_sample_type = string_id(writing, "alloc_space");
-    put(writing, &part);
+    pprof_put(writing, &part);
 }
 
 static void write_module(struct writing *writing, const struct sti_module *module, uint64_t id)
@@ -190,7 +191,7 @@ static void write_module(struct writing *writing, const struct sti_module *modul
     mapping.has_line_numbers = module->lines_known;
     part.n_mapping = 1;
     part.mapping = &mappings;
-    put(writing, &part);
+    pprof_put(writing, &part);
 }
 
 /* With a function of its own: readers know functions by their names. */
@@ -216,7 +217,7 @@ static void write_location(struct writing *writing, const struct sti_symbols *sy
     }
     part.n_location = 1;
     part.location = &locations;
-    put(writing, &part);
+    pprof_put(writing, &part);
 }
 
 static uint64_t location_id(struct writing *writing, struct sti_symbols *symbols, uintptr_t address)
@@ -265,17 +266,17 @@ static void write_sample(struct writing *writing, struct sti_symbols *symbols, c
     add_label(writing, &sample, &labels[1], "account", entry->account);
     part.n_sample = 1;
     part.sample = &samples;
-    put(writing, &part);
+    pprof_put(writing, &part);
 }
 
 /* Into the stream. 0; ENOMEM. */
 static int write_messages(const struct sti_profile_snapshot *snapshot, FILE *stream)
 {
-    struct writing writing = { .buffer = { .append = append }, .stream = stream };
+    struct writing writing = { .buffer = { .append = pprof_append }, .stream = stream };
     struct sti_symbols symbols;
     if (sti_symbols_open(&symbols, &snapshot->others, snapshot->demangle) != 0)
         return ENOMEM;
-    write_head(&writing, snapshot);
+    pprof_write_head(&writing, snapshot);
     for (size_t i = 0; i < snapshot->count; i++)
         write_sample(&writing, &symbols, &snapshot->entries[i]);
     for (size_t i = 0; i < symbols.module_count; i++) /* when it is known of which frames there are names */

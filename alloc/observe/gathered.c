@@ -35,7 +35,7 @@ struct key {
     void *const *callstack;
 };
 
-static uint64_t mixed(uint64_t hash, uint64_t more)
+static uint64_t hash_mixed(uint64_t hash, uint64_t more)
 {
     hash = (hash ^ more) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ hash >> 32;
@@ -43,9 +43,9 @@ static uint64_t mixed(uint64_t hash, uint64_t more)
 
 static uint64_t mixed_name(uint64_t hash, const char *name, size_t length)
 {
-    hash = mixed(hash, length + (name != NULL));
+    hash = hash_mixed(hash, length + (name != NULL));
     for (size_t i = 0; i < length; i++)
-        hash = mixed(hash, (unsigned char)name[i]);
+        hash = hash_mixed(hash, (unsigned char)name[i]);
     return hash;
 }
 
@@ -57,13 +57,13 @@ static size_t length_of(const char *name)
 static struct key key_with_hash(struct key key)
 {
     for (size_t i = 0; i < key.length; i++)
-        key.hash = mixed(key.hash, (uintptr_t)key.callstack[i]);
+        key.hash = hash_mixed(key.hash, (uintptr_t)key.callstack[i]);
     key.hash = mixed_name(key.hash, key.task, key.task_length);
     key.hash = mixed_name(key.hash, key.account, key.account_length);
     return key;
 }
 
-static struct key key_of(const stint_memprof_allocation *allocation)
+static struct key allocation_key(const stint_memprof_allocation *allocation)
 {
     const char *account = allocation->account != NULL ? stint_account_name(allocation->account) : NULL;
     return key_with_hash((struct key){
@@ -151,7 +151,7 @@ static struct sti_profile_site *add_site(struct sti_gathered *gathered, const st
 static struct sti_profile_site *site_for(struct sti_gathered *gathered, const stint_memprof_allocation *allocation)
 {
     uint64_t sites = atomic_load_explicit(&gathered->sites, memory_order_relaxed);
-    struct key key = key_of(allocation);
+    struct key key = allocation_key(allocation);
     struct sti_profile_site *site = find_site(gathered, &key);
     if (site == NULL && sites >= STI_PROFILE_NAMED_MAX) {
         key = key_without_names(&key);
@@ -190,7 +190,7 @@ static void *note_allocation(const stint_memprof_allocation *allocation, void *a
     return share;
 }
 
-static void note_end(void *metadata, stint_memprof_end end, void *arg)
+static void profile_note_end(void *metadata, stint_memprof_end end, void *arg)
 {
     struct sti_profile_share *share = metadata;
     (void)arg;
@@ -201,7 +201,7 @@ static void note_end(void *metadata, stint_memprof_end end, void *arg)
     sti_process_free(share);
 }
 
-const stint_memprof_tracker sti_gathered_tracker = { .alloc = note_allocation, .dealloc = note_end };
+const stint_memprof_tracker sti_gathered_tracker = { .alloc = note_allocation, .dealloc = profile_note_end };
 
 struct sti_gathered *sti_gathered_create(double interval, size_t chains)
 {
@@ -229,12 +229,12 @@ void sti_gathered_free(struct sti_gathered *gathered)
     sti_process_free(gathered);
 }
 
-static uint64_t bytes_of(const struct sti_gathered *gathered, uint64_t samples)
+static uint64_t gathered_bytes(const struct sti_gathered *gathered, uint64_t samples)
 {
     return (uint64_t)((double)samples * gathered->interval + 0.5);
 }
 
-static uint64_t whole(uint64_t objects)
+static uint64_t objects_whole(uint64_t objects)
 {
     return (objects + OBJECT / 2) / OBJECT;
 }
@@ -246,10 +246,10 @@ struct sti_profile_values sti_profile_values(const struct sti_gathered *gathered
     uint64_t samples = atomic_load_explicit(&site->samples, memory_order_relaxed);
     uint64_t objects = atomic_load_explicit(&site->objects, memory_order_relaxed);
     return (struct sti_profile_values){
-        .alloc_objects = whole(objects),
-        .alloc_bytes = bytes_of(gathered, samples),
-        .inuse_objects = whole(objects - ended_objects),
-        .inuse_bytes = bytes_of(gathered, samples - ended_samples),
+        .alloc_objects = objects_whole(objects),
+        .alloc_bytes = gathered_bytes(gathered, samples),
+        .inuse_objects = objects_whole(objects - ended_objects),
+        .inuse_bytes = gathered_bytes(gathered, samples - ended_samples),
         .samples = samples,
     };
 }

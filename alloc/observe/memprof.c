@@ -86,7 +86,7 @@ static void change_to(enum state to)
     atomic_store_explicit(&state, to, memory_order_release);
 }
 
-static int take_options(stint_memprof_options *options, const stint_memprof_options *given)
+static int memprof_take_options(stint_memprof_options *options, const stint_memprof_options *given)
 {
     if (given == NULL)
         return EINVAL;
@@ -99,7 +99,7 @@ int stint_memprof_start(const stint_memprof_options *options)
     if (sti_process_is_partial())
         return ENOTSUP;
     stint_memprof_options taken;
-    int error = take_options(&taken, options);
+    int error = memprof_take_options(&taken, options);
     if (error == 0)
         error = sti_backend_check(); /* first here, as a thread's first record may be made within an allocation */
     if (error == 0)
@@ -125,7 +125,7 @@ int stint_memprof_start(const stint_memprof_options *options)
 
 /* Empty the set. False: it was empty. A block that realloc moves is outside of the set meanwhile, and may come back to
  * it. */
-static bool end_all(void)
+static bool followed_end_all(void)
 {
     struct sti_tracked *entry = sti_tracked_take_all(STINT_MEMPROF_STOPPED);
     bool found = entry != NULL;
@@ -150,7 +150,7 @@ int stint_memprof_stop(void)
     atomic_store_explicit(&sti_sampling_profile, 0, memory_order_seq_cst);
     do
         await_users();
-    while (end_all());
+    while (followed_end_all());
     await_users();
     sti_free_follow(sti_memprof_free, false);
     sti_thread_request_samples();
@@ -192,19 +192,19 @@ bool sti_memprof_is_calling(void)
     return calling.inside;
 }
 
-struct sti_quiet sti_memprof_be_quiet(void)
+struct sti_memprof_pause sti_memprof_pause_begin(void)
 {
-    struct sti_quiet quiet = {
+    struct sti_memprof_pause pause = {
         .counted = sti_thread_counted,
         .masked = sti_thread_metered != NULL ? sti_thread_metered->scope : NULL,
         .saved_errno = errno,
     };
     sti_memprof_hold();
-    if (quiet.masked != NULL)
-        quiet.masked->masks++;
+    if (pause.masked != NULL)
+        pause.masked->masks++;
     sti_thread_counted = NULL;
     calling.inside = true;
-    return quiet;
+    return pause;
 }
 
 /* The callbacks return their result through the second argument: a callback that is left by an exception or a jump has
@@ -235,34 +235,34 @@ static int drop_metadata(void *tracked, void *unused, void *neither)
     return 0;
 }
 
-static void dealloc(struct sti_tracked *entry)
+static void followed_dealloc(struct sti_tracked *entry)
 {
     if (entry->metadata != NULL && sti_memprof_settings.options.tracker.dealloc != NULL)
         sti_boundary_callback(entry, NULL, NULL, drop_metadata);
     sti_process_free(entry);
 }
 
-void sti_memprof_end_quiet(const struct sti_quiet *quiet)
+void sti_memprof_pause_end(const struct sti_memprof_pause *pause)
 {
     while (calling.waiting != NULL) {
         struct sti_tracked *entry = calling.waiting;
         calling.waiting = entry->next;
-        dealloc(entry);
+        followed_dealloc(entry);
     }
     calling.inside = false;
-    sti_thread_counted = quiet->counted;
-    if (quiet->masked != NULL)
-        quiet->masked->masks--;
+    sti_thread_counted = pause->counted;
+    if (pause->masked != NULL)
+        pause->masked->masks--;
     sti_memprof_leave();
-    errno = quiet->saved_errno;
+    errno = pause->saved_errno;
 }
 
 void *sti_memprof_call_alloc(const stint_memprof_allocation *allocation)
 {
-    struct sti_quiet quiet = sti_memprof_be_quiet();
+    struct sti_memprof_pause pause = sti_memprof_pause_begin();
     void *metadata = NULL;
     sti_boundary_callback((void *)(uintptr_t)allocation, &metadata, NULL, make_metadata);
-    sti_memprof_end_quiet(&quiet);
+    sti_memprof_pause_end(&pause);
     return metadata;
 }
 
@@ -270,10 +270,10 @@ void *sti_memprof_call_promote(void *metadata)
 {
     if (sti_memprof_settings.options.tracker.promote == NULL)
         return metadata;
-    struct sti_quiet quiet = sti_memprof_be_quiet();
+    struct sti_memprof_pause pause = sti_memprof_pause_begin();
     void *promoted = metadata;
     sti_boundary_callback(metadata, &promoted, NULL, promote_metadata);
-    sti_memprof_end_quiet(&quiet);
+    sti_memprof_pause_end(&pause);
     return promoted;
 }
 
@@ -284,9 +284,9 @@ void sti_memprof_call_dealloc(struct sti_tracked *entry)
         calling.waiting = entry;
         return;
     }
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    dealloc(entry);
-    sti_memprof_end_quiet(&quiet);
+    struct sti_memprof_pause pause = sti_memprof_pause_begin();
+    followed_dealloc(entry);
+    sti_memprof_pause_end(&pause);
 }
 
 /* --- What becomes of the followed blocks of a task's heap when that ends. Thread of the heap only.
@@ -369,14 +369,14 @@ bool sti_memprof_show(const struct sti_scope *scope, double *interval, sti_track
     return is_shown;
 }
 
-static bool is_on(const struct sti_heap *list, const sti_backend_heap *heap)
+static bool heap_is_on(const struct sti_heap *list, const sti_backend_heap *heap)
 {
     while (list != NULL && list->backend != heap)
         list = list->next;
     return list != NULL;
 }
 
-static void promote(const struct logged *logged)
+static void followed_promote(const struct logged *logged)
 {
     struct sti_tracked *entry = sti_tracked_begin_promotion(logged->block, logged->number);
     if (entry != NULL && sti_tracked_end_promotion(entry, sti_memprof_call_promote(entry->metadata)))
@@ -434,12 +434,12 @@ void sti_memprof_end_logged(struct sti_thread *thread, const struct sti_heap *li
     sti_memprof_hold();
     for (size_t i = 0; i < sampling->logged; i++) {
         const struct logged logged = blocks[i];
-        if (!is_on(list, logged.heap))
+        if (!heap_is_on(list, logged.heap))
             blocks[kept++] = logged;
         else if (logged.rate != NULL)
             end_rated(&logged);
         else if (committed)
-            promote(&logged);
+            followed_promote(&logged);
         else
             end_rolled_back(&logged);
     }

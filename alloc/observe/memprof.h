@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rooms of the profiler share: the running profile, and calls of the user's tracker. Each function says its
+ * What the files of the profiler share: the running profile, and calls of the user's tracker. Each function says its
  * thread.
  *
  * Stop. A thread that reads the profile, or holds a followed block, is a user of the profile meanwhile. To stop is to
@@ -37,18 +37,18 @@ bool sti_memprof_enter(uint64_t profile);
 void sti_memprof_hold(void);
 void sti_memprof_leave(void);
 
-/* Is the calling thread in a callback, or quiet? */
+/* Is the calling thread in a callback, or paused? */
 bool sti_memprof_is_calling(void);
 
 /* The calling thread behaves as in a callback: nothing is sampled, nothing charged, and interrupts wait. The thread is
  * a user meanwhile, so that the tracker is still there for what the thread frees. Calling thread; does not nest. */
-struct sti_quiet {
+struct sti_memprof_pause {
     struct sti_thread *counted;
     struct sti_scope *masked;
     int saved_errno;
 };
-struct sti_quiet sti_memprof_be_quiet(void);
-void sti_memprof_end_quiet(const struct sti_quiet *quiet);
+struct sti_memprof_pause sti_memprof_pause_begin(void);
+void sti_memprof_pause_end(const struct sti_memprof_pause *pause);
 
 /* Call the user's functions, masked and with sampling off. Calling thread, which is a user. alloc is not to be called
  * in a callback; there dealloc waits until that has ended. dealloc frees the entry. */

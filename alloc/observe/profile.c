@@ -41,16 +41,16 @@ static _Atomic uint64_t stopped; /* by CLOCK_MONOTONIC; 0: it runs */
 static void lock_masked(void)
 {
     stint_mask();
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
 }
 
 static void unlock_masked(void)
 {
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     stint_unmask();
 }
 
-static int start(const stint_profile_options *options)
+static int profile_start(const stint_profile_options *options)
 {
     double interval = options->interval > 0 ? (double)options->interval : WORD / options->rate;
     struct sti_gathered *fresh = sti_gathered_create(interval, STI_PROFILE_CHAINS);
@@ -89,7 +89,7 @@ int stint_profile_start(const stint_profile_options *options)
     if (error != 0)
         return error;
     lock_masked();
-    error = start(&taken);
+    error = profile_start(&taken);
     unlock_masked();
     return error;
 }
@@ -150,7 +150,7 @@ static bool is_started(void)
     return started;
 }
 
-static int make(const struct sti_profile_means *means, const void *kind, FILE *stream)
+static int profile_make(const struct sti_profile_means *means, const void *kind, FILE *stream)
 {
     uint64_t end = atomic_load(&stopped);
     uint64_t duration = (end != 0 ? end : sti_clock_now()) - gathered->began;
@@ -165,7 +165,7 @@ int stint_profile_write(int fd, stint_profile_kind kind)
         return EINVAL;
     stint_mask();
     if (sti_memprof_is_calling() || is_started())
-        return sti_profile_output_and_unmask(fd, &lock, make, &kind);
+        return sti_profile_output_and_unmask(fd, &lock, profile_make, &kind);
     stint_unmask();
     return EINVAL;
 }
@@ -183,7 +183,7 @@ static sem_t woken;    /* the thread that writes when it is asked to */
 static atomic_uint asked;               /* and has not been answered */
 static atomic_bool main_may_end = true; /* without a word */
 
-static void complain(const char *about, const char *what)
+static void profile_complain(const char *about, const char *what)
 {
     sti_environment_complain(VARIABLE, about, what);
 }
@@ -220,7 +220,7 @@ static int write_to(const char *target)
     return error;
 }
 
-static void write_profile(void)
+static void profile_write(void)
 {
     static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
     char part[PATH_MAX + sizeof PART];
@@ -235,7 +235,7 @@ static void write_profile(void)
         unlink(part);
     pthread_mutex_unlock(&writing);
     if (error != 0)
-        complain(path, strerror(error));
+        profile_complain(path, strerror(error));
 }
 
 /* --- The thread that waits. Once the main thread has ended, the thread has to look now and then whether it is the last
@@ -252,11 +252,11 @@ static void main_thread_ends(void *unused)
     sem_post(&woken);
 }
 
-static void have_its_end_told(void)
+static void hear_of_its_end(void)
 {
     pthread_key_t key;
-    if (gettid() == getpid() && sti_specific_create_plain(&key, main_thread_ends) == 0 &&
-        sti_specific_set_plain(key, &woken) == 0)
+    if (gettid() == getpid() && sti_real_specific_create(&key, main_thread_ends) == 0 &&
+        sti_real_specific_set(key, &woken) == 0)
         atomic_store(&main_may_end, false);
 }
 
@@ -267,7 +267,7 @@ static void sleep_a_while(void)
     sem_clockwait(&woken, CLOCK_MONOTONIC, &time);
 }
 
-static bool is_last(void)
+static bool profile_is_last(void)
 {
     return atomic_load(&main_may_end) && sti_services_are_alone();
 }
@@ -280,14 +280,14 @@ static void *write_when_asked(void *arg)
         sleep_a_while();
         sti_service_works();
         for (; atomic_load(&asked) > 0; atomic_fetch_sub(&asked, 1))
-            write_profile();
+            profile_write();
         sti_service_rests();
-    } while (!is_last());
+    } while (!profile_is_last());
     sti_service_end();
     return arg;
 }
 
-static void ask(int signal)
+static void profile_ask(int signal)
 {
     int saved_errno = errno;
     (void)signal;
@@ -303,14 +303,14 @@ static void hear_signal(void)
     if (sigaction(SIGUSR2, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return;
     sem_init(&woken, 0, 0);
-    have_its_end_told();
+    hear_of_its_end();
     int error = sti_service_start(&thread, write_when_asked);
     if (error != 0) {
-        complain("SIGUSR2", strerror(error));
+        profile_complain("SIGUSR2", strerror(error));
         return;
     }
     pthread_detach(thread);
-    action = (struct sigaction){ .sa_handler = ask, .sa_flags = SA_RESTART };
+    action = (struct sigaction){ .sa_handler = profile_ask, .sa_flags = SA_RESTART };
     sigaction(SIGUSR2, &action, NULL);
 }
 
@@ -321,7 +321,7 @@ static STI_FORK_HANDLER void end_writing_in_child(void)
     if (profiled == 0)
         return;
     profiled = 0;
-    if (sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == ask)
+    if (sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == profile_ask)
         signal(SIGUSR2, SIG_DFL);
 }
 
@@ -346,21 +346,21 @@ void sti_profile_ask_environment(void)
     stint_profile_options options = STINT_PROFILE_OPTIONS_INIT;
     options.interval = read_interval(value, &behind);
     if (options.interval == 0 || behind[0] != ':' || behind[1] == '\0') {
-        complain(value, "not of the form interval:path");
+        profile_complain(value, "not of the form interval:path");
         return;
     }
     path = sti_environment_path(behind + 1);
     int error = path != NULL ? stint_profile_start(&options) : ENOMEM;
     if (error != 0) {
-        complain(value, strerror(error));
+        profile_complain(value, strerror(error));
         return;
     }
     profiled = getpid();
     hear_signal();
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void profile_write_at_exit(void)
 {
     if (profiled == getpid())
-        write_profile();
+        profile_write();
 }

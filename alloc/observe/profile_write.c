@@ -90,7 +90,7 @@ static void *find_writer(const struct sti_profile_means *means)
 }
 
 /* False: it is not there. */
-static bool look_for(struct sti_profile_means *means)
+static bool means_look_for(struct sti_profile_means *means)
 {
     means->module = sti_profile_writer == NULL ? loaded_module() : NULL;
     if (means->module != NULL) /* otherwise the whole program would count as a part of the library */
@@ -100,19 +100,19 @@ static bool look_for(struct sti_profile_means *means)
     return find_writer(means) != NULL;
 }
 
-static int prepare(struct sti_profile_means *means)
+static int means_prepare(struct sti_profile_means *means)
 {
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    bool is_there = look_for(means);
-    sti_memprof_end_quiet(&quiet);
+    struct sti_memprof_pause pause = sti_memprof_pause_begin();
+    bool is_there = means_look_for(means);
+    sti_memprof_pause_end(&pause);
     sti_scope_resume(&suspended);
     return is_there ? 0 : ELIBACC;
 }
 
-static int fill(struct sti_output *output, const struct sti_profile_means *means, sti_profile_make_fn *make,
-                const void *arg)
+static int means_fill_output(struct sti_output *output, const struct sti_profile_means *means,
+                             sti_profile_make_fn *make, const void *arg)
 {
     return sti_output_open(output) ? sti_output_close(output, make(means, arg, output->stream)) : ENOMEM;
 }
@@ -120,14 +120,14 @@ static int fill(struct sti_output *output, const struct sti_profile_means *means
 static int fill_quietly(struct sti_output *output, pthread_mutex_t *lock, sti_profile_make_fn *make, const void *arg)
 {
     struct sti_profile_means means;
-    int error = prepare(&means);
+    int error = means_prepare(&means);
     if (error != 0)
         return error;
-    sti_plain_mutex_lock(lock);
-    struct sti_quiet quiet = sti_memprof_be_quiet();
-    error = fill(output, &means, make, arg);
-    sti_memprof_end_quiet(&quiet);
-    sti_plain_mutex_unlock(lock);
+    sti_real_mutex_lock(lock);
+    struct sti_memprof_pause pause = sti_memprof_pause_begin();
+    error = means_fill_output(output, &means, make, arg);
+    sti_memprof_pause_end(&pause);
+    sti_real_mutex_unlock(lock);
     return error;
 }
 

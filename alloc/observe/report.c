@@ -94,7 +94,7 @@ int sti_report_set_others(struct stint_report *report, const struct sti_other_mo
 
 #define INTERVAL_MAX 1e18 /* bytes from one sample to the next, which an integer holds */
 
-static void limit(size_t *count, size_t most)
+static void report_limit_count(size_t *count, size_t most)
 {
     if (*count > most)
         *count = most;
@@ -115,7 +115,7 @@ static void end_text(char *text, size_t size)
 
 static void limit_stack(struct sti_report_stack *stack)
 {
-    limit(&stack->length, STI_REPORT_DEPTH);
+    report_limit_count(&stack->length, STI_REPORT_DEPTH);
     limit_truth(&stack->is_cut);
 }
 
@@ -129,7 +129,7 @@ static void limit_contents(struct sti_report_contents *contents)
 /* Shares are said of the blocks that were looked at. */
 static void limit_class(struct sti_report_class *class)
 {
-    limit(&class->content_count, class->looked_at > 0 ? STI_REPORT_CONTENTS : 0);
+    report_limit_count(&class->content_count, class->looked_at > 0 ? STI_REPORT_CONTENTS : 0);
     for (size_t i = 0; i < class->content_count; i++)
         limit_contents(&class->contents[i]);
 }
@@ -137,19 +137,19 @@ static void limit_class(struct sti_report_class *class)
 static void limit_heap(struct sti_report_heap *heap)
 {
     limit_truth(&heap->is_taken);
-    limit(&heap->class_count, STI_REPORT_CLASSES);
+    report_limit_count(&heap->class_count, STI_REPORT_CLASSES);
     for (size_t i = 0; i < heap->class_count; i++)
         limit_class(&heap->classes[i]);
-    limit(&heap->largest_count, STI_REPORT_LARGEST);
+    report_limit_count(&heap->largest_count, STI_REPORT_LARGEST);
     for (size_t i = 0; i < heap->largest_count; i++)
         limit_contents(&heap->largest[i].contents);
 }
 
 static void limit_lists(struct stint_report *report)
 {
-    limit(&report->wait_count, STI_REPORT_WAITS);
-    limit(&report->point_count, STI_REPORT_POINTS);
-    limit(&report->root_count, STI_REPORT_ROOTS);
+    report_limit_count(&report->wait_count, STI_REPORT_WAITS);
+    report_limit_count(&report->point_count, STI_REPORT_POINTS);
+    report_limit_count(&report->root_count, STI_REPORT_ROOTS);
     for (size_t i = 0; i < report->root_count; i++) {
         end_text(report->roots[i].where, sizeof report->roots[i].where);
         end_text(report->roots[i].module, sizeof report->roots[i].module);
@@ -157,9 +157,9 @@ static void limit_lists(struct stint_report *report)
     limit_truth(&report->is_sampled);
     if (!(report->interval >= 0 && report->interval <= INTERVAL_MAX)) /* it may be no number */
         report->interval = 0;
-    limit(&report->holder_count, STI_REPORT_HOLDERS);
+    report_limit_count(&report->holder_count, STI_REPORT_HOLDERS);
     for (size_t i = 0; i < report->holder_count; i++)
-        limit(&report->holders[i].length, STI_REPORT_HOLDER_DEPTH);
+        report_limit_count(&report->holders[i].length, STI_REPORT_HOLDER_DEPTH);
 }
 
 int sti_report_adopt(const void *bytes, size_t size, struct stint_report **report)
@@ -184,7 +184,7 @@ int sti_report_adopt(const void *bytes, size_t size, struct stint_report **repor
 /* --- A scope's. Its thread. */
 
 /* Begin a report. From now on the addresses of the task's locks are remembered, not only their number. */
-static void begin(struct stint_report *report, struct sti_scope *scope)
+static void report_begin(struct stint_report *report, struct sti_scope *scope)
 {
     report->cpu_begin = sti_processor_clock_about(&scope->thread->processor, sti_clock_now());
     scope->report = report;
@@ -198,13 +198,13 @@ struct stint_report *sti_report_of(struct sti_scope *scope, bool in_handler)
         return scope->report;
     struct stint_report *report = sti_report_make(in_handler);
     if (report != NULL)
-        begin(report, scope);
+        report_begin(report, scope);
     return report;
 }
 
 /* --- Its end: with the task's. Thread of the scope, outside of it. */
 
-static void copy_name(char *copy, size_t size, const char *name)
+static void report_copy_name(char *copy, size_t size, const char *name)
 {
     sti_utf8_copy(copy, size, name != NULL ? name : "");
 }
@@ -249,12 +249,12 @@ void sti_report_describe(struct stint_report *report, const stint_options *optio
         return;
     report->budget = options->budget;
     report->is_named = options->name != NULL;
-    copy_name(report->name, sizeof report->name, options->name);
-    copy_name(report->account, sizeof report->account,
-              options->account != NULL ? stint_account_name(options->account) : NULL);
+    report_copy_name(report->name, sizeof report->name, options->name);
+    report_copy_name(report->account, sizeof report->account,
+                     options->account != NULL ? stint_account_name(options->account) : NULL);
 }
 
-static void describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
+static void report_describe(struct stint_report *report, const struct sti_scope *scope, const stint_outcome *outcome)
 {
     sti_report_describe(report, scope->request->options, outcome);
     uint64_t deadline = sti_scope_deadline(scope);
@@ -269,7 +269,7 @@ void sti_report_note_end(struct sti_scope *scope, const stint_outcome *outcome)
 {
     struct stint_report *report = scope->thread->reporting;
     scope->thread->reporting = NULL;
-    describe(report, scope, outcome);
+    report_describe(report, scope, outcome);
     scope->report = NULL;
     stint_report_release(*scope->request->report); /* of an earlier turn of the task */
     *scope->request->report = report;
@@ -283,8 +283,8 @@ void sti_report_note_kept(struct stint_report *report, const struct sti_root *ro
     kept->address = root->address;
     kept->offset = root->offset;
     kept->size = size;
-    copy_name(kept->where, sizeof kept->where, root->where);
-    copy_name(kept->module, sizeof kept->module, root->module);
+    report_copy_name(kept->where, sizeof kept->where, root->where);
+    report_copy_name(kept->module, sizeof kept->module, root->module);
 }
 
 /* --- The public functions. Any thread. --- */
@@ -333,7 +333,7 @@ struct wanted {
     stint_report_kind kind;
 };
 
-static int make(const struct sti_profile_means *means, const void *arg, FILE *stream)
+static int report_make(const struct sti_profile_means *means, const void *arg, FILE *stream)
 {
     const struct wanted *wanted = arg;
     sti_report_writer_fn *writer = sti_profile_find(means, "sti_report_writer", (void *)sti_report_writer);
@@ -347,5 +347,5 @@ int stint_report_write(const stint_report *report, int fd, stint_report_kind kin
     if (report == NULL || (unsigned)kind > STINT_REPORT_PPROF)
         return EINVAL;
     stint_mask();
-    return sti_profile_output_and_unmask(fd, &writing, make, &(struct wanted){ .report = report, .kind = kind });
+    return sti_profile_output_and_unmask(fd, &writing, report_make, &(struct wanted){ .report = report, .kind = kind });
 }

@@ -18,7 +18,7 @@
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
 #include "alloc/platform/clock.h"
-#include "alloc/platform/lasting.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"
@@ -100,13 +100,13 @@ static struct sti_report_contents contents_of(const struct beginning *beginning)
     return contents;
 }
 
-static bool is_same(const struct sti_report_contents *a, const struct sti_report_contents *b)
+static bool contents_are_same(const struct sti_report_contents *a, const struct sti_report_contents *b)
 {
     return a->kind == b->kind && a->address == b->address && a->word == b->word;
 }
 
 /* Count what kind of content a block begins with; blocks of no kind are the rest of those looked at. */
-static void look_at(struct sti_report_class *class, uintptr_t block, size_t size)
+static void class_look_at(struct sti_report_class *class, uintptr_t block, size_t size)
 {
     struct beginning beginning = beginning_of(block, size);
     struct sti_report_contents contents = contents_of(&beginning);
@@ -114,7 +114,7 @@ static void look_at(struct sti_report_class *class, uintptr_t block, size_t size
     class->looked_at += beginning.size > 0;
     if (contents.kind == STI_REPORT_OTHER)
         return;
-    while (i < class->content_count && !is_same(&class->contents[i], &contents))
+    while (i < class->content_count && !contents_are_same(&class->contents[i], &contents))
         i++;
     if (i == STI_REPORT_CONTENTS)
         return;
@@ -194,7 +194,7 @@ static void look_into_full(struct sti_report_class *class, const struct sti_back
     size_t pages = class->full_pages++;
     size_t step = area->used / LOOKS + 1;
     for (size_t i = 0; i < area->used && class->looked_at < STI_REPORT_LOOKS && (pages & (pages + 1)) == 0; i += step)
-        look_at(class, area->begin + i * area->block_size, area->block_size);
+        class_look_at(class, area->begin + i * area->block_size, area->block_size);
 }
 
 static struct sti_report_class *add_blocks(struct sti_report_heap *heap, size_t size, size_t count)
@@ -207,7 +207,7 @@ static struct sti_report_class *add_blocks(struct sti_report_heap *heap, size_t 
     return class;
 }
 
-static void add_area(const struct sti_backend_area *area, void *heap)
+static void report_add_area(const struct sti_backend_area *area, void *heap)
 {
     bool is_full = area->used >= (area->end - area->begin) / area->block_size;
     struct sti_report_class *class = add_blocks(heap, area->block_size, area->used);
@@ -225,7 +225,7 @@ static void add_singles(struct sti_report_heap *heap, const struct sti_heap *sin
         struct sti_report_class *class = add_blocks(heap, size, 1);
         note_large(heap, size, block);
         if (class->looked_at < LOOKS)
-            look_at(class, block, size);
+            class_look_at(class, block, size);
     }
 }
 
@@ -242,7 +242,7 @@ struct walk {
     size_t pages;
 };
 
-static bool visit(void *block, uintptr_t page, void *arg)
+static bool report_visit_block(void *block, uintptr_t page, void *arg)
 {
     struct walk *walk = arg;
     size_t size = sti_backend_usable_size(block);
@@ -253,7 +253,7 @@ static bool visit(void *block, uintptr_t page, void *arg)
     }
     if (walk->class < walk->heap->classes + walk->heap->class_count && walk->class->full_pages == 0 &&
         walk->class->looked_at < STI_REPORT_LOOKS)
-        look_at(walk->class, (uintptr_t)block, size);
+        class_look_at(walk->class, (uintptr_t)block, size);
     return ++walk->blocks < BLOCKS_ENOUGH && walk->pages < PAGES_ENOUGH;
 }
 
@@ -262,7 +262,7 @@ static void add_heaps(struct sti_report_heap *report, const struct sti_scope *sc
     for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
         for (const struct sti_heap *heap = at->heaps; heap != NULL; heap = heap->next) {
             if (heap->backend != NULL)
-                sti_backend_theap_areas(heap->theap, add_area, report);
+                sti_backend_theap_areas(heap->theap, report_add_area, report);
         }
         report->libc_bytes += sti_libc_heap_held(at);
         report->mapped_bytes += sti_mapped_held(at->mapped);
@@ -276,7 +276,7 @@ static void walk_heaps(struct sti_report_heap *report, const struct sti_scope *s
     for (const struct sti_scope *at = scope->thread->scope; at != NULL; at = at == scope ? NULL : at->outer) {
         for (const struct sti_heap *heap = at->heaps; heap != NULL && goes_on; heap = heap->next) {
             if (heap->backend != NULL)
-                goes_on = sti_backend_theap_blocks(heap->theap, visit, &walk);
+                goes_on = sti_backend_theap_blocks(heap->theap, report_visit_block, &walk);
         }
     }
 }
@@ -311,7 +311,7 @@ static struct found *found_for(struct finding *finding, const struct sti_profile
     return &finding->found[at];
 }
 
-static bool is_held(const struct finding *finding, const void *block)
+static bool finding_is_held(const struct finding *finding, const void *block)
 {
     const sti_backend_heap *of = sti_backend_heap_of(block);
     const struct sti_scope *scope = finding->scope;
@@ -332,7 +332,7 @@ static void note_sample(uintptr_t block, const void *metadata, void *argument)
 {
     struct finding *finding = argument;
     const struct sti_profile_share *share = metadata;
-    if (!is_held(finding, (const void *)block))
+    if (!finding_is_held(finding, (const void *)block))
         return;
     finding->samples += share->samples;
     struct found *found = found_for(finding, share->site);
@@ -344,7 +344,7 @@ static void note_sample(uintptr_t block, const void *metadata, void *argument)
 }
 
 /* The length of the callstack inside the task, which ends where this library's frames begin. */
-static size_t length_in_task(const struct sti_profile_site *site)
+static size_t site_length_in_task(const struct sti_profile_site *site)
 {
     size_t length = 0;
     while (length < site->length && length < STI_REPORT_HOLDER_DEPTH &&
@@ -361,7 +361,7 @@ static void take_holder(struct stint_report *report, const struct found *found)
     holder->samples = found->samples;
     holder->bytes = (uint64_t)((double)found->samples * report->interval + 0.5);
     holder->blocks = (found->objects + STI_PROFILE_OBJECT / 2) / STI_PROFILE_OBJECT;
-    holder->length = length_in_task(found->site);
+    holder->length = site_length_in_task(found->site);
     memcpy(holder->frames, found->site->callstack, holder->length * sizeof holder->frames[0]);
 }
 

@@ -23,7 +23,7 @@
 #define OWN_FRAMES 24 /* at both ends, at most */
 
 /* Code that has been stopped may be at an instruction of its own; all others are about to return there. */
-static bool is_own(uintptr_t address)
+static bool where_is_own(uintptr_t address)
 {
     return sti_caller_is_surely_ours((const void *)(address - 1));
 }
@@ -46,7 +46,7 @@ static __attribute__((noinline)) void take_stack(struct sti_report_stack *stack,
     size_t kept = 0;
     for (size_t i = 0; i < length; i++) {
         uintptr_t frame = (uintptr_t)frames[i] + (i == 0);
-        if (is_own(frame))
+        if (where_is_own(frame))
             continue;
         if (kept < STI_REPORT_DEPTH)
             stack->frames[kept] = frame;
@@ -67,7 +67,7 @@ static void thin_out(struct stint_report *report)
     report->stride *= 2;
 }
 
-static uint64_t since(uint64_t begin, uint64_t now)
+static uint64_t where_since(uint64_t begin, uint64_t now)
 {
     return begin != 0 && now > begin ? now - begin : 0;
 }
@@ -80,8 +80,8 @@ static void take_point(struct stint_report *report, const struct sti_scope *scop
         thin_out(report);
     uint64_t now = sti_clock_now();
     report->points[report->point_count++] = (struct sti_report_point){
-        .ns = since(scope->start, now),
-        .cpu_ns = since(report->cpu_begin, sti_processor_clock_about(&scope->thread->processor, now)),
+        .ns = where_since(scope->start, now),
+        .cpu_ns = where_since(report->cpu_begin, sti_processor_clock_about(&scope->thread->processor, now)),
         .held = held,
         .allocated = scope->thread->used - scope->begin,
     };
@@ -111,7 +111,7 @@ static bool wants_heap(const struct sti_scope *scope)
 
 /* Publish a subtask's report, on its thread: the subtask ends before the task does, and then only the report is
  * left. */
-static void publish(const struct sti_scope *scope)
+static void where_publish(const struct sti_scope *scope)
 {
     struct stint_report *report = sti_report_make(scope->thread->stopped != NULL);
     struct stint_report *none = NULL;
@@ -132,7 +132,7 @@ void sti_report_note_trip(struct sti_scope *scope)
         return;
     if (scope->is_subtask) {
         if (scope->share != NULL)
-            publish(scope);
+            where_publish(scope);
         return;
     }
     struct stint_report *report = sti_report_of(scope, stopped != NULL);
@@ -192,7 +192,7 @@ static uintptr_t what_holds(const struct sti_scope *innermost, stint_deferral ru
     }
 }
 
-static struct sti_report_wait *wait_for(struct stint_report *report, stint_deferral rule)
+static struct sti_report_wait *where_wait_for(struct stint_report *report, stint_deferral rule)
 {
     for (size_t i = 0; i < report->wait_count; i++) {
         if (report->waits[i].rule == rule)
@@ -207,7 +207,7 @@ static struct sti_report_wait *wait_for(struct stint_report *report, stint_defer
 static void note_wait(struct stint_report *report, struct sti_scope *scope, stint_deferral rule, const void *culprit,
                       const struct sti_registers *stopped)
 {
-    struct sti_report_wait *wait = wait_for(report, rule);
+    struct sti_report_wait *wait = where_wait_for(report, rule);
     if (wait->times++ > 0)
         return;
     struct sti_report_stack *stack = report->tripped.length > 0 ? &report->delivered : &report->tripped;
@@ -215,7 +215,7 @@ static void note_wait(struct stint_report *report, struct sti_scope *scope, stin
     wait->at = culprit != NULL ? (uintptr_t)culprit : what_holds(scope->thread->scope, rule, stack, stopped);
 }
 
-static bool is_told(const struct sti_scope *scope)
+static bool is_reported(const struct sti_scope *scope)
 {
     return scope->tripped != STINT_REASON_NONE && scope->tripped != STINT_REASON_OUTER && !scope->is_subtask &&
            sti_reporting_is_on(scope);
@@ -225,7 +225,7 @@ void sti_report_note_deferral(struct sti_thread *thread, stint_deferral rule, co
                               const struct sti_registers *stopped)
 {
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
-        struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
+        struct stint_report *report = is_reported(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
         if (report != NULL && !report->is_delivered)
             note_wait(report, scope, rule, culprit, stopped);
     }
@@ -246,7 +246,7 @@ static void note_its_delivery(struct stint_report *report, struct sti_scope *sco
 void sti_report_note_delivery(struct sti_thread *thread, const struct sti_registers *stopped)
 {
     for (struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
-        struct stint_report *report = is_told(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
+        struct stint_report *report = is_reported(scope) ? sti_report_of(scope, stopped != NULL) : NULL;
         if (report != NULL && !report->is_delivered)
             note_its_delivery(report, scope, stopped);
     }

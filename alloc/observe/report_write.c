@@ -20,27 +20,27 @@ struct writing {
     FILE *stream;
     bool is_json; /* otherwise it is for people */
     struct sti_symbols symbols;
-    char rooms[ROOMS][ROOM]; /* for what is made for one call of put() */
+    char rooms[ROOMS][ROOM]; /* for what is made for one call of report_put() */
     unsigned room;
 };
 
 /* --- What the addresses are called. --- */
 
 /* The frame of the call that is executed right before a return address. */
-static const struct sti_frame *call(struct writing *to, uintptr_t return_address)
+static const struct sti_frame *frame_of_call(struct writing *to, uintptr_t return_address)
 {
     return sti_symbols_frame(&to->symbols, return_address - 1);
 }
 
 /* The variable or function that lies at the address; NULL: none. */
-static const struct sti_frame *data(struct writing *to, uintptr_t address)
+static const struct sti_frame *frame_of_data(struct writing *to, uintptr_t address)
 {
     return address != 0 ? sti_symbols_frame(&to->symbols, address) : NULL;
 }
 
-static const struct sti_frame *awaited(struct writing *to, const struct sti_report_wait *wait)
+static const struct sti_frame *frame_of_awaited(struct writing *to, const struct sti_report_wait *wait)
 {
-    return data(to, wait->rule == STINT_DEFERRAL_FRAME && wait->at != 0 ? wait->at - 1 : wait->at);
+    return frame_of_data(to, wait->rule == STINT_DEFERRAL_FRAME && wait->at != 0 ? wait->at - 1 : wait->at);
 }
 
 /* --- Putting text and values together. --- */
@@ -83,7 +83,7 @@ static const char *or_nothing(const char *text)
     return text != NULL ? text : nothing;
 }
 
-static void put_string(const struct writing *to, const char *text)
+static void json_put_string(const struct writing *to, const char *text)
 {
     if (text == nothing)
         fputs("null", to->stream);
@@ -118,7 +118,7 @@ static const char *put_value(struct writing *to, const char *conversion, va_list
         if (length > 1)
             fprintf(to->stream, plain, va_arg(*values, const char *));
         else
-            put_string(to, va_arg(*values, const char *));
+            json_put_string(to, va_arg(*values, const char *));
         break;
     case 'u':
     case 'x':
@@ -133,7 +133,7 @@ static const char *put_value(struct writing *to, const char *conversion, va_list
 /* Writes as printf does, but for these: %s is a name or a text of others, unless a width is given; %p is a struct
  * sti_frame; %i is a truth value; numbers without a sign are long. In JSON ' stands for a quotation mark, and nothing
  * (or_nothing) is null. */
-__attribute__((format(printf, 2, 3))) static void put(struct writing *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void report_put(struct writing *to, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -152,7 +152,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct writing *to, const 
 }
 
 /* Write the comma before all entries of a list in JSON but the first. */
-static void separate(const struct writing *to, size_t index)
+static void json_separate(const struct writing *to, size_t index)
 {
     if (index > 0)
         fputc(',', to->stream);
@@ -167,28 +167,28 @@ static uintptr_t offset_of(const struct sti_frame *frame)
 static void put_place(struct writing *to, const struct sti_frame *frame)
 {
     if (frame->function != NULL)
-        put(to, "%s", frame->function);
+        report_put(to, "%s", frame->function);
     else
-        put(to, "0x%lx", frame->address);
+        report_put(to, "0x%lx", frame->address);
     if (frame->file != NULL)
-        put(to, " (%s:%d)", frame->file, frame->line);
+        report_put(to, " (%s:%d)", frame->file, frame->line);
     else if (frame->module != NULL && frame->function != NULL)
-        put(to, " (in %s)", sti_frame_module(frame));
+        report_put(to, " (in %s)", sti_frame_module(frame));
     else if (frame->module != NULL)
-        put(to, " (in %s+0x%lx)", sti_frame_module(frame), offset_of(frame));
+        report_put(to, " (in %s+0x%lx)", sti_frame_module(frame), offset_of(frame));
 }
 
 /* An address is a string: a reader's number may not hold its digits. */
 static void put_frame(struct writing *to, const struct sti_frame *frame)
 {
     if (frame == NULL)
-        put_string(to, nothing);
+        json_put_string(to, nothing);
     else if (!to->is_json)
         put_place(to, frame);
     else
-        put(to, "{'address':'0x%lx','function':%s,'module':%s,'offset':%lu,'file':%s,'line':%d}", frame->address,
-            or_nothing(frame->function), frame->module != NULL ? frame->module->path : nothing, offset_of(frame),
-            or_nothing(frame->file), frame->file != NULL ? frame->line : 0);
+        report_put(to, "{'address':'0x%lx','function':%s,'module':%s,'offset':%lu,'file':%s,'line':%d}", frame->address,
+                   or_nothing(frame->function), frame->module != NULL ? frame->module->path : nothing, offset_of(frame),
+                   or_nothing(frame->file), frame->file != NULL ? frame->line : 0);
 }
 
 /* --- Numbers for people. --- */
@@ -199,7 +199,7 @@ static char *next_room(struct writing *to)
 }
 
 /* A whole number of the smallest unit, or so many places of a larger one. */
-static char *scaled(struct writing *to, uint64_t number, unsigned step, const char *const *units, int places)
+static char *text_of_scaled(struct writing *to, uint64_t number, unsigned step, const char *const *units, int places)
 {
     char *room = next_room(to);
     double value = (double)number;
@@ -210,20 +210,20 @@ static char *scaled(struct writing *to, uint64_t number, unsigned step, const ch
     return room;
 }
 
-static char *bytes_of(struct writing *to, uint64_t bytes)
+static char *text_of_bytes(struct writing *to, uint64_t bytes)
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", NULL };
-    return scaled(to, bytes, 1024, units, 1);
+    return text_of_scaled(to, bytes, 1024, units, 1);
 }
 
-static const char *time_of(struct writing *to, uint64_t ns)
+static const char *text_of_time(struct writing *to, uint64_t ns)
 {
     static const char *const units[] = { "ns", "us", "ms", "s", NULL };
-    return scaled(to, ns, 1000, units, 2);
+    return text_of_scaled(to, ns, 1000, units, 2);
 }
 
 /* A number in decimal, with commas. */
-static const char *number_of(struct writing *to, uint64_t number)
+static const char *text_of_number(struct writing *to, uint64_t number)
 {
     char *room = next_room(to);
     char *end = room + ROOM - 1;
@@ -273,7 +273,7 @@ static const char *signal_name(struct writing *to, int number)
 }
 
 /* Whether it is known at which address the fault was that ended the process. */
-static bool has_address(const stint_wall_death *death)
+static bool death_has_address(const stint_wall_death *death)
 {
     bool is_fault =
         death->signal == SIGSEGV || death->signal == SIGBUS || death->signal == SIGFPE || death->signal == SIGILL;
@@ -288,70 +288,72 @@ static size_t left_length(const struct stint_report *report)
 
 static const char *root_symbol(struct writing *to, const struct sti_report_root *root)
 {
-    return root->address != 0 ? data(to, root->address)->function : NULL;
+    return root->address != 0 ? frame_of_data(to, root->address)->function : NULL;
 }
 
 /* --- JSON. --- */
 
 static void json_frames(struct writing *to, const uintptr_t *frames, size_t length)
 {
-    put(to, "[");
+    report_put(to, "[");
     for (size_t i = 0; i < length; i++) {
-        separate(to, i);
-        put(to, "%p", call(to, frames[i]));
+        json_separate(to, i);
+        report_put(to, "%p", frame_of_call(to, frames[i]));
     }
-    put(to, "]");
+    report_put(to, "]");
 }
 
 static void json_head(struct writing *to, const struct stint_report *report)
 {
     const stint_budget *budget = &report->budget;
     const stint_usage *usage = &report->usage;
-    put(to, "'task':%s,'account':%s,'status':%s,'reason':%s,'error':%d,'function':%p",
-        report->is_named ? report->name : nothing, report->account[0] != '\0' ? report->account : nothing,
-        stint_status_name(report->status), stint_reason_name(report->reason), report->error,
-        call(to, report->function));
-    put(to, ",'limits':{'allocation':%lu,'memory':%lu,'wall_ns':%lu,'run_ns':%lu,'cpu_ns':%lu,'deadline_ns':%lu}",
+    report_put(to, "'task':%s,'account':%s,'status':%s,'reason':%s,'error':%d,'function':%p",
+               report->is_named ? report->name : nothing, report->account[0] != '\0' ? report->account : nothing,
+               stint_status_name(report->status), stint_reason_name(report->reason), report->error,
+               frame_of_call(to, report->function));
+    report_put(
+        to, ",'limits':{'allocation':%lu,'memory':%lu,'wall_ns':%lu,'run_ns':%lu,'cpu_ns':%lu,'deadline_ns':%lu}",
         budget->allocation, budget->memory, budget->wall_ns, budget->run_ns, budget->cpu_ns, report->deadline_ns);
-    put(to, ",'usage':{'held':%lu,'allocated':%lu,'peak':%lu,'samples':%lu,'deferred':%lu,'kept':%lu", held_of(report),
-        usage->allocated, usage->peak, usage->samples, usage->deferred, usage->kept);
-    put(to, ",'wall_ns':%lu,'queued_ns':%lu,'cpu_ns':%lu}", usage->wall_ns, usage->queued_ns, usage->cpu_ns);
+    report_put(to, ",'usage':{'held':%lu,'allocated':%lu,'peak':%lu,'samples':%lu,'deferred':%lu,'kept':%lu",
+               held_of(report), usage->allocated, usage->peak, usage->samples, usage->deferred, usage->kept);
+    report_put(to, ",'wall_ns':%lu,'queued_ns':%lu,'cpu_ns':%lu}", usage->wall_ns, usage->queued_ns, usage->cpu_ns);
 }
 
 static void json_death(struct writing *to, const stint_wall_death *death)
 {
-    put(to, ",'death':{'is_known':%i,'status':%d,'signal':%d,'signal_name':%s,'code':%d", death->known, death->status,
-        death->signal, death->signal != 0 ? signal_name(to, death->signal) : nothing, death->code);
-    if (has_address(death))
-        put(to, ",'address':'0x%lx'", death->address);
+    report_put(to, ",'death':{'is_known':%i,'status':%d,'signal':%d,'signal_name':%s,'code':%d", death->known,
+               death->status, death->signal, death->signal != 0 ? signal_name(to, death->signal) : nothing,
+               death->code);
+    if (death_has_address(death))
+        report_put(to, ",'address':'0x%lx'", death->address);
     else
-        put(to, ",'address':null");
-    put(to, ",'instruction':%p}", data(to, death->instruction));
+        report_put(to, ",'address':null");
+    report_put(to, ",'instruction':%p}", frame_of_data(to, death->instruction));
 }
 
 static void json_where(struct writing *to, const struct stint_report *report)
 {
-    put(to, ",'where':{'on_other_thread':%i,'stopped':", report->was_elsewhere);
+    report_put(to, ",'where':{'on_other_thread':%i,'stopped':", report->was_elsewhere);
     json_frames(to, report->tripped.frames, report->tripped.length);
-    put(to, ",'stopped_is_cut':%i,'waited_for':[", report->tripped.is_cut);
+    report_put(to, ",'stopped_is_cut':%i,'waited_for':[", report->tripped.is_cut);
     for (size_t i = 0; i < report->wait_count; i++) {
         const struct sti_report_wait *wait = &report->waits[i];
-        separate(to, i);
-        put(to, "{'rule':%s,'times':%lu", stint_deferral_name(wait->rule), wait->times);
+        json_separate(to, i);
+        report_put(to, "{'rule':%s,'times':%lu", stint_deferral_name(wait->rule), wait->times);
         if (wait->at != 0)
-            put(to, ",'at':%p", awaited(to, wait));
-        put(to, "}");
+            report_put(to, ",'at':%p", frame_of_awaited(to, wait));
+        report_put(to, "}");
     }
-    put(to, "],'left':");
+    report_put(to, "],'left':");
     json_frames(to, report->delivered.frames, left_length(report));
-    put(to, ",'left_is_cut':%i},'when':[", left_length(report) > 0 && report->delivered.is_cut);
+    report_put(to, ",'left_is_cut':%i},'when':[", left_length(report) > 0 && report->delivered.is_cut);
     for (size_t i = 0; i < report->point_count; i++) {
         const struct sti_report_point *point = &report->points[i];
-        separate(to, i);
-        put(to, "{'ns':%lu,'cpu_ns':%lu,'held':%lu,'allocated':%lu}", point->ns, point->cpu_ns, point->held,
-            point->allocated);
+        json_separate(to, i);
+        report_put(to, "{'ns':%lu,'cpu_ns':%lu,'held':%lu,'allocated':%lu}", point->ns, point->cpu_ns, point->held,
+                   point->allocated);
     }
-    put(to, "]");
+    report_put(to, "]");
 }
 
 /* The fields of what is already open. */
@@ -363,60 +365,60 @@ static void json_contents(struct writing *to, const struct sti_report_contents *
         [STI_REPORT_STRING] = "text",
         [STI_REPORT_POINTER] = "pointer",
     };
-    put(to, ",'begins_with':%s", kinds[contents->kind]);
+    report_put(to, ",'begins_with':%s", kinds[contents->kind]);
     if (contents->kind == STI_REPORT_STRING)
-        put(to, ",'text':%s", contents->text);
+        report_put(to, ",'text':%s", contents->text);
     else if (contents->kind == STI_REPORT_POINTER)
-        put(to, ",'word':%lu,'to':%p", (unsigned long)contents->word, data(to, contents->address));
-    put(to, "}");
+        report_put(to, ",'word':%lu,'to':%p", (unsigned long)contents->word, frame_of_data(to, contents->address));
+    report_put(to, "}");
 }
 
 static void json_class(struct writing *to, const struct sti_report_class *class)
 {
-    put(to, "{'above':%lu,'size':%lu,'blocks':%lu,'bytes':%lu,'looked_at':%lu,'contents':[", class->above, class->size,
-        class->blocks, class->bytes, (unsigned long)class->looked_at);
+    report_put(to, "{'above':%lu,'size':%lu,'blocks':%lu,'bytes':%lu,'looked_at':%lu,'contents':[", class->above,
+               class->size, class->blocks, class->bytes, (unsigned long)class->looked_at);
     for (size_t i = 0; i < class->content_count; i++) {
-        separate(to, i);
-        put(to, "{'blocks':%lu", (unsigned long)class->contents[i].count);
+        json_separate(to, i);
+        report_put(to, "{'blocks':%lu", (unsigned long)class->contents[i].count);
         json_contents(to, &class->contents[i]);
     }
-    put(to, "]}");
+    report_put(to, "]}");
 }
 
 static void json_what(struct writing *to, const struct sti_report_heap *heap)
 {
-    put(to, ",'what':{'blocks':%lu,'bytes':%lu,'libc_bytes':%lu,'mapped_bytes':%lu,'took_ns':%lu,'classes':[",
-        heap->blocks, heap->bytes, heap->libc_bytes, heap->mapped_bytes, heap->took_ns);
+    report_put(to, ",'what':{'blocks':%lu,'bytes':%lu,'libc_bytes':%lu,'mapped_bytes':%lu,'took_ns':%lu,'classes':[",
+               heap->blocks, heap->bytes, heap->libc_bytes, heap->mapped_bytes, heap->took_ns);
     for (size_t i = 0; i < heap->class_count; i++) {
-        separate(to, i);
+        json_separate(to, i);
         json_class(to, &heap->classes[i]);
     }
-    put(to, "],'largest':[");
+    report_put(to, "],'largest':[");
     for (size_t i = 0; i < heap->largest_count; i++) {
-        separate(to, i);
-        put(to, "{'size':%lu", heap->largest[i].size);
+        json_separate(to, i);
+        report_put(to, "{'size':%lu", heap->largest[i].size);
         json_contents(to, &heap->largest[i].contents);
     }
-    put(to, "]}");
+    report_put(to, "]}");
 }
 
 static void json_who(struct writing *to, const struct stint_report *report)
 {
-    put(to, ",'who':{'samples':%lu,'interval':%lu,'holders':[", report->samples, (uint64_t)report->interval);
+    report_put(to, ",'who':{'samples':%lu,'interval':%lu,'holders':[", report->samples, (uint64_t)report->interval);
     for (size_t i = 0; i < report->holder_count; i++) {
         const struct sti_report_holder *holder = &report->holders[i];
-        separate(to, i);
-        put(to, "{'bytes':%lu,'blocks':%lu,'samples':%lu,'error_percent':%lu,'frames':", holder->bytes, holder->blocks,
-            holder->samples, error_percent(holder->samples));
+        json_separate(to, i);
+        report_put(to, "{'bytes':%lu,'blocks':%lu,'samples':%lu,'error_percent':%lu,'frames':", holder->bytes,
+                   holder->blocks, holder->samples, error_percent(holder->samples));
         json_frames(to, holder->frames, holder->length);
-        put(to, "}");
+        report_put(to, "}");
     }
-    put(to, "]}");
+    report_put(to, "]}");
 }
 
 static void write_json(struct writing *to, const struct stint_report *report)
 {
-    put(to, "{");
+    report_put(to, "{");
     json_head(to, report);
     if (report->is_dead)
         json_death(to, &report->death);
@@ -425,14 +427,14 @@ static void write_json(struct writing *to, const struct stint_report *report)
         json_what(to, &report->heap);
     if (report->is_sampled)
         json_who(to, report);
-    put(to, ",'kept':[");
+    report_put(to, ",'kept':[");
     for (size_t i = 0; i < report->root_count; i++) {
         const struct sti_report_root *root = &report->roots[i];
-        separate(to, i);
-        put(to, "{'module':%s,'symbol':%s,'where':%s,'offset':%lu,'block_size':%lu}", root->module,
-            or_nothing(root_symbol(to, root)), root->where, root->offset, root->size);
+        json_separate(to, i);
+        report_put(to, "{'module':%s,'symbol':%s,'where':%s,'offset':%lu,'block_size':%lu}", root->module,
+                   or_nothing(root_symbol(to, root)), root->where, root->offset, root->size);
     }
-    put(to, "]}\n");
+    report_put(to, "]}\n");
 }
 
 /* --- Text: callstacks. --- */
@@ -440,14 +442,14 @@ static void write_json(struct writing *to, const struct stint_report *report)
 static void write_stack(struct writing *to, const struct sti_report_stack *stack)
 {
     for (size_t i = 0; i < stack->length; i++)
-        put(to, "    #%-2lu %p\n", i, call(to, stack->frames[i]));
+        report_put(to, "    #%-2lu %p\n", i, frame_of_call(to, stack->frames[i]));
     if (stack->is_cut)
-        put(to, "    ... and further out\n");
+        report_put(to, "    ... and further out\n");
 }
 
 #define SHOWN 16
 
-static bool is_same(const struct sti_frame *a, const struct sti_frame *b)
+static bool frames_are_same(const struct sti_frame *a, const struct sti_frame *b)
 {
     if (a->function == NULL || b->function == NULL)
         return a->function == b->function && a->module == b->module;
@@ -460,15 +462,15 @@ static bool write_link(struct writing *to, const struct sti_frame **shown, size_
                        const struct sti_frame *frame)
 {
     for (size_t i = 0; i < count; i++) {
-        if (is_same(shown[i], frame))
+        if (frames_are_same(shown[i], frame))
             return false;
     }
     shown[count] = frame;
-    put(to, "%s", count > 0 ? before : "");
+    report_put(to, "%s", count > 0 ? before : "");
     if (frame->function != NULL)
-        put(to, "%s", frame->function);
+        report_put(to, "%s", frame->function);
     else
-        put(to, "[%s]", frame->module != NULL ? sti_frame_module(frame) : "unknown");
+        report_put(to, "[%s]", frame->module != NULL ? sti_frame_module(frame) : "unknown");
     return true;
 }
 
@@ -479,9 +481,9 @@ static void write_chain(struct writing *to, const uintptr_t *frames, size_t leng
     size_t count = 0;
     size_t at = 0;
     for (; at < length && count < innermost; at++)
-        count += write_link(to, shown, count, " < ", call(to, frames[at]));
+        count += write_link(to, shown, count, " < ", frame_of_call(to, frames[at]));
     if (at < length)
-        write_link(to, shown, count, at + 1 < length ? " < ... < " : " < ", call(to, frames[length - 1]));
+        write_link(to, shown, count, at + 1 < length ? " < ... < " : " < ", frame_of_call(to, frames[length - 1]));
 }
 
 /* --- Text: its sections. --- */
@@ -493,50 +495,52 @@ static void write_death(struct writing *to, const struct stint_report *report)
 {
     const stint_wall_death *death = &report->death;
     if (report->reason == STINT_REASON_BROKEN)
-        put(to, "what it said cannot be true");
+        report_put(to, "what it said cannot be true");
     else if (!death->known)
-        put(to, "not known");
+        report_put(to, "not known");
     else if (death->signal == 0)
-        put(to, "exit status %d", death->status);
+        report_put(to, "exit status %d", death->status);
     else
-        put(to, "%s%s", report->reason == STINT_REASON_KILLED ? "killed by " : "", signal_name(to, death->signal));
-    if (has_address(death))
-        put(to, " at address 0x%lx", death->address);
+        report_put(to, "%s%s", report->reason == STINT_REASON_KILLED ? "killed by " : "",
+                   signal_name(to, death->signal));
+    if (death_has_address(death))
+        report_put(to, " at address 0x%lx", death->address);
 }
 
 /* Write what the task had taken; an ended process has not said it. */
 static void write_bytes(struct writing *to, const struct stint_report *report)
 {
     const stint_budget *budget = &report->budget;
-    put(to, "\n  held       %s", bytes_of(to, held_of(report)));
+    report_put(to, "\n  held       %s", text_of_bytes(to, held_of(report)));
     if (budget->memory != 0)
-        put(to, " of %s", bytes_of(to, budget->memory));
-    put(to, ", at most %s\n  allocated  %s in all", bytes_of(to, report->usage.peak),
-        bytes_of(to, report->usage.allocated));
+        report_put(to, " of %s", text_of_bytes(to, budget->memory));
+    report_put(to, ", at most %s\n  allocated  %s in all", text_of_bytes(to, report->usage.peak),
+               text_of_bytes(to, report->usage.allocated));
     if (budget->allocation != 0)
-        put(to, " of %s", bytes_of(to, budget->allocation));
+        report_put(to, " of %s", text_of_bytes(to, budget->allocation));
 }
 
-static void write_head(struct writing *to, const struct stint_report *report)
+static void report_write_head(struct writing *to, const struct stint_report *report)
 {
-    put(to, "task %s: %s, %s, error %d (%s)\n", report->is_named ? report->name : "(without a name)",
-        stint_status_name(report->status), stint_reason_name(report->reason), report->error, strerror(report->error));
+    report_put(to, "task %s: %s, %s, error %d (%s)\n", report->is_named ? report->name : "(without a name)",
+               stint_status_name(report->status), stint_reason_name(report->reason), report->error,
+               strerror(report->error));
     if (report->is_dead) {
-        put(to, "  process    ");
+        report_put(to, "  process    ");
         write_death(to, report);
         if (report->death.instruction != 0)
-            put(to, "\n  at         %p", data(to, report->death.instruction));
-        put(to, "\n");
+            report_put(to, "\n  at         %p", frame_of_data(to, report->death.instruction));
+        report_put(to, "\n");
     }
-    put(to, "  function   %p", call(to, report->function));
+    report_put(to, "  function   %p", frame_of_call(to, report->function));
     if (report->account[0] != '\0')
-        put(to, "\n  account    %s", report->account);
+        report_put(to, "\n  account    %s", report->account);
     if (!report->is_dead)
         write_bytes(to, report);
-    put(to, "\n  time       %s", time_of(to, report->usage.wall_ns));
+    report_put(to, "\n  time       %s", text_of_time(to, report->usage.wall_ns));
     if (report->deadline_ns != 0)
-        put(to, ", with a deadline at %s", time_of(to, report->deadline_ns));
-    put(to, "\n");
+        report_put(to, ", with a deadline at %s", text_of_time(to, report->deadline_ns));
+    report_put(to, "\n");
 }
 
 /* Its frames had gone, or nobody has seen them. */
@@ -572,47 +576,47 @@ static void write_wait(struct writing *to, const struct sti_report_wait *wait)
         [STINT_DEFERRAL_CATCH] = "the end of a catch block",
         [STINT_DEFERRAL_FRAME] = "the return of ",
     };
-    const struct sti_frame *of = awaited(to, wait);
-    put(to, "    %s", (unsigned)wait->rule < sizeof ends / sizeof *ends ? ends[wait->rule] : "");
+    const struct sti_frame *of = frame_of_awaited(to, wait);
+    report_put(to, "    %s", (unsigned)wait->rule < sizeof ends / sizeof *ends ? ends[wait->rule] : "");
     bool is_frame = wait->rule == STINT_DEFERRAL_FRAME;
     if (is_frame && of == NULL)
-        put(to, "a frame that may not be left");
+        report_put(to, "a frame that may not be left");
     else if (is_frame)
-        put(to, "%p", of);
+        report_put(to, "%p", of);
     else if (of != NULL)
-        put(to, " at 0x%lx", of->address);
+        report_put(to, " at 0x%lx", of->address);
     if (!is_frame && of != NULL && of->module != NULL)
-        put(to, " (%s in %s)", of->function != NULL ? of->function : "a variable", sti_frame_module(of));
-    put(to, ", at %s sample point%s\n", number_of(to, wait->times), wait->times == 1 ? "" : "s");
+        report_put(to, " (%s in %s)", of->function != NULL ? of->function : "a variable", sti_frame_module(of));
+    report_put(to, ", at %s sample point%s\n", text_of_number(to, wait->times), wait->times == 1 ? "" : "s");
 }
 
 static void write_where(struct writing *to, const struct stint_report *report)
 {
     if (report->tripped.length == 0)
-        put(to, "\nwhere: %s\n", what_it_had_done(report));
+        report_put(to, "\nwhere: %s\n", what_it_had_done(report));
     else if (report->was_elsewhere)
-        put(to, "\nwhere it was stopped, on another thread of the task:\n");
+        report_put(to, "\nwhere it was stopped, on another thread of the task:\n");
     else
-        put(to, "\nwhere it %s:\n", report->reason == STINT_REASON_CRASH ? "crashed" : "was stopped");
+        report_put(to, "\nwhere it %s:\n", report->reason == STINT_REASON_CRASH ? "crashed" : "was stopped");
     write_stack(to, &report->tripped);
     if (report->wait_count > 0)
-        put(to, "\nwhat its interrupt had to wait for:\n");
+        report_put(to, "\nwhat its interrupt had to wait for:\n");
     for (size_t i = 0; i < report->wait_count; i++)
         write_wait(to, &report->waits[i]);
     if (left_length(report) == 0)
         return;
-    put(to, "\nwhere it was left:\n");
+    report_put(to, "\nwhere it was left:\n");
     write_stack(to, &report->delivered);
 }
 
 static void write_when(struct writing *to, const struct stint_report *report)
 {
     if (report->point_count > 0)
-        put(to, "\nwhen:\n    %12s %12s %12s %12s\n", "time", "processor", "held", "allocated");
+        report_put(to, "\nwhen:\n    %12s %12s %12s %12s\n", "time", "processor", "held", "allocated");
     for (size_t i = 0; i < report->point_count; i++) {
         const struct sti_report_point *point = &report->points[i];
-        put(to, "    %12s %12s %12s %12s\n", time_of(to, point->ns), time_of(to, point->cpu_ns),
-            bytes_of(to, point->held), bytes_of(to, point->allocated));
+        report_put(to, "    %12s %12s %12s %12s\n", text_of_time(to, point->ns), text_of_time(to, point->cpu_ns),
+                   text_of_bytes(to, point->held), text_of_bytes(to, point->allocated));
     }
 }
 
@@ -621,16 +625,16 @@ static void write_contents(struct writing *to, const struct sti_report_contents 
     char line[STI_REPORT_TEXT];
     switch (contents->kind) {
     case STI_REPORT_ZEROS:
-        put(to, "zeros");
+        report_put(to, "zeros");
         break;
     case STI_REPORT_STRING:
         strcpy(line, contents->text);
         for (char *at = line; (at = strpbrk(at, "\n\t")) != NULL;)
             *at = ' ';
-        put(to, "text: \"%s\"", line);
+        report_put(to, "text: \"%s\"", line);
         break;
     case STI_REPORT_POINTER:
-        put(to, "%p", data(to, contents->address));
+        report_put(to, "%p", frame_of_data(to, contents->address));
         break;
     case STI_REPORT_OTHER:
         break;
@@ -639,13 +643,14 @@ static void write_contents(struct writing *to, const struct sti_report_contents 
 
 static void write_class(struct writing *to, const struct sti_report_heap *heap, const struct sti_report_class *class)
 {
-    put(to, "    %8lu to %8lu %14s %12s %5.1f %%", class->above + 1, class->size, number_of(to, class->blocks),
-        bytes_of(to, class->bytes), percent_of(class->bytes, heap->bytes));
+    report_put(to, "    %8lu to %8lu %14s %12s %5.1f %%", class->above + 1, class->size,
+               text_of_number(to, class->blocks), text_of_bytes(to, class->bytes),
+               percent_of(class->bytes, heap->bytes));
     for (size_t i = 0; i < class->content_count; i++) {
-        put(to, "%s%lu %% ", i == 0 ? "  " : ", ", 100UL * class->contents[i].count / class->looked_at);
+        report_put(to, "%s%lu %% ", i == 0 ? "  " : ", ", 100UL * class->contents[i].count / class->looked_at);
         write_contents(to, &class->contents[i]);
     }
-    put(to, "\n");
+    report_put(to, "\n");
 }
 
 static size_t count_alike(const struct sti_report_heap *heap, size_t first)
@@ -660,23 +665,24 @@ static void write_largest(struct writing *to, const struct sti_report_heap *heap
 {
     size_t count;
     if (heap->largest_count > 0)
-        put(to, "\nthe largest blocks:\n");
+        report_put(to, "\nthe largest blocks:\n");
     for (size_t i = 0; i < heap->largest_count; i += count) {
         const struct sti_report_block *block = &heap->largest[i];
         count = count_alike(heap, i);
-        put(to, "    %12s", bytes_of(to, block->size));
+        report_put(to, "    %12s", text_of_bytes(to, block->size));
         if (count > 1)
-            put(to, "  %lu of them", count);
-        put(to, "%s", block->contents.kind != STI_REPORT_OTHER ? "  " : "");
+            report_put(to, "  %lu of them", count);
+        report_put(to, "%s", block->contents.kind != STI_REPORT_OTHER ? "  " : "");
         write_contents(to, &block->contents);
-        put(to, "\n");
+        report_put(to, "\n");
     }
 }
 
 static void write_what(struct writing *to, const struct sti_report_heap *heap)
 {
-    put(to, "\nwhat it held: %s blocks of %s in all; %s of libc's; %s mapped\n", number_of(to, heap->blocks),
-        bytes_of(to, heap->bytes), bytes_of(to, heap->libc_bytes), bytes_of(to, heap->mapped_bytes));
+    report_put(to, "\nwhat it held: %s blocks of %s in all; %s of libc's; %s mapped\n",
+               text_of_number(to, heap->blocks), text_of_bytes(to, heap->bytes), text_of_bytes(to, heap->libc_bytes),
+               text_of_bytes(to, heap->mapped_bytes));
     for (size_t i = heap->class_count; i-- > 0;)
         write_class(to, heap, &heap->classes[i]);
     write_largest(to, heap);
@@ -684,41 +690,41 @@ static void write_what(struct writing *to, const struct sti_report_heap *heap)
 
 static void write_who(struct writing *to, const struct stint_report *report)
 {
-    put(to, "\nwho held it, by %s samples of %s each:\n", number_of(to, report->samples),
-        bytes_of(to, (uint64_t)report->interval));
+    report_put(to, "\nwho held it, by %s samples of %s each:\n", text_of_number(to, report->samples),
+               text_of_bytes(to, (uint64_t)report->interval));
     for (size_t i = 0; i < report->holder_count; i++) {
         const struct sti_report_holder *holder = &report->holders[i];
-        put(to, "    %12s +- %3lu %%  ", bytes_of(to, holder->bytes), error_percent(holder->samples));
+        report_put(to, "    %12s +- %3lu %%  ", text_of_bytes(to, holder->bytes), error_percent(holder->samples));
         write_chain(to, holder->frames, holder->length, HOLDER_INNERMOST);
-        put(to, "\n");
+        report_put(to, "\n");
     }
 }
 
-static void write_kept(struct writing *to, const struct stint_report *report)
+static void write_retained(struct writing *to, const struct stint_report *report)
 {
     if (report->root_count > 0)
-        put(to, "\nkept back from the rollback: %s, by\n", bytes_of(to, report->usage.kept));
+        report_put(to, "\nkept back from the rollback: %s, by\n", text_of_bytes(to, report->usage.kept));
     for (size_t i = 0; i < report->root_count; i++) {
         const struct sti_report_root *root = &report->roots[i];
         const char *symbol = root_symbol(to, root);
-        put(to, "    %s of %s (%s + 0x%lx)", symbol != NULL ? symbol : "a variable",
-            root->module[0] != '\0' ? root->module : "the program", root->where, root->offset);
+        report_put(to, "    %s of %s (%s + 0x%lx)", symbol != NULL ? symbol : "a variable",
+                   root->module[0] != '\0' ? root->module : "the program", root->where, root->offset);
         if (root->size != 0)
-            put(to, ": a block of %s", bytes_of(to, root->size));
-        put(to, "\n");
+            report_put(to, ": a block of %s", text_of_bytes(to, root->size));
+        report_put(to, "\n");
     }
 }
 
-static void write_text(struct writing *to, const struct stint_report *report)
+static void report_write_whole(struct writing *to, const struct stint_report *report)
 {
-    write_head(to, report);
+    report_write_head(to, report);
     write_where(to, report);
     write_when(to, report);
     if (report->heap.is_taken)
         write_what(to, &report->heap);
     if (report->is_sampled)
         write_who(to, report);
-    write_kept(to, report);
+    write_retained(to, report);
 }
 
 /* --- One line. --- */
@@ -729,14 +735,14 @@ static void write_text(struct writing *to, const struct stint_report *report)
 /* One unit for both numbers where they have the same. */
 static void write_held(struct writing *to, const struct stint_report *report)
 {
-    char *held = bytes_of(to, held_of(report));
-    const char *limit = bytes_of(to, report->budget.memory);
+    char *held = text_of_bytes(to, held_of(report));
+    const char *limit = text_of_bytes(to, report->budget.memory);
     char *unit = strchr(held, ' ');
     if (report->budget.memory != 0 && strcmp(unit, strchr(limit, ' ')) == 0)
         *unit = '\0';
-    put(to, "%s", held);
+    report_put(to, "%s", held);
     if (report->budget.memory != 0)
-        put(to, " of %s", limit);
+        report_put(to, " of %s", limit);
 }
 
 /* The classes that hold most, together three quarters of all: those from the smallest to the largest among others. */
@@ -775,14 +781,14 @@ static size_t first_of_line(struct writing *to, const struct stint_report *repor
     if (!report->is_dead || report->death.signal != SIGABRT)
         return 0;
     for (size_t first = 0; first < report->tripped.length; first++) {
-        const char *module = sti_frame_module(call(to, report->tripped.frames[first]));
+        const char *module = sti_frame_module(frame_of_call(to, report->tripped.frames[first]));
         if (module == NULL || strncmp(module, LIBC, strlen(LIBC)) != 0)
             return first;
     }
     return 0;
 }
 
-static void write_line(struct writing *to, const struct stint_report *report)
+static void report_write_line(struct writing *to, const struct stint_report *report)
 {
     size_t first = first_of_line(to, report);
     struct bulk bulk = bulk_of(&report->heap);
@@ -791,18 +797,18 @@ static void write_line(struct writing *to, const struct stint_report *report)
     else
         write_held(to, report);
     if (!report->is_dead && bulk.blocks > 0)
-        put(to, " in %s block%s of %lu to %lu bytes", number_of(to, bulk.blocks), bulk.blocks == 1 ? "" : "s",
-            bulk.above + 1, bulk.up_to);
+        report_put(to, " in %s block%s of %lu to %lu bytes", text_of_number(to, bulk.blocks),
+                   bulk.blocks == 1 ? "" : "s", bulk.above + 1, bulk.up_to);
     if (report->tripped.length > 0)
-        put(to, report->is_dead ? " in " : "; in ");
+        report_put(to, report->is_dead ? " in " : "; in ");
     write_chain(to, report->tripped.frames + first, report->tripped.length - first, LINE_INNERMOST);
-    put(to, "\n");
+    report_put(to, "\n");
 }
 
 /* --- A profile: what the holders held; without samples, all that it held, at the place where it was stopped. --- */
 
-static void add(struct sti_profile_snapshot *snapshot, const struct stint_report *report, const uintptr_t *frames,
-                size_t length, uint64_t blocks, uint64_t bytes)
+static void snapshot_add(struct sti_profile_snapshot *snapshot, const struct stint_report *report,
+                         const uintptr_t *frames, size_t length, uint64_t blocks, uint64_t bytes)
 {
     snapshot->entries[snapshot->count++] = (struct sti_profile_entry){
         .task = report->is_named ? report->name : NULL,
@@ -813,7 +819,7 @@ static void add(struct sti_profile_snapshot *snapshot, const struct stint_report
     };
 }
 
-static int write_profile(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream)
+static int report_profile_write(const struct stint_report *report, sti_demangle_fn *demangle, FILE *stream)
 {
     struct sti_profile_snapshot *snapshot =
         calloc(1, sizeof *snapshot + STI_REPORT_HOLDERS * sizeof snapshot->entries[0]);
@@ -825,10 +831,11 @@ static int write_profile(const struct stint_report *report, sti_demangle_fn *dem
     snapshot->others = report->others;
     for (size_t i = 0; i < report->holder_count; i++) {
         const struct sti_report_holder *holder = &report->holders[i];
-        add(snapshot, report, holder->frames, holder->length, holder->blocks, holder->bytes);
+        snapshot_add(snapshot, report, holder->frames, holder->length, holder->blocks, holder->bytes);
     }
     if (report->holder_count == 0)
-        add(snapshot, report, report->tripped.frames, report->tripped.length, report->heap.blocks, held_of(report));
+        snapshot_add(snapshot, report, report->tripped.frames, report->tripped.length, report->heap.blocks,
+                     held_of(report));
     int error = sti_profile_writer(snapshot, stream, STINT_PROFILE_PPROF);
     free(snapshot);
     return error;
@@ -841,14 +848,14 @@ STINT_API int sti_report_writer(const struct stint_report *report, sti_demangle_
 {
     struct writing to = { .stream = stream, .is_json = kind == STINT_REPORT_JSON };
     if (kind == STINT_REPORT_PPROF)
-        return write_profile(report, demangle, stream);
+        return report_profile_write(report, demangle, stream);
     if (sti_symbols_open(&to.symbols, &report->others, demangle) != 0)
         return ENOMEM;
     if (kind == STINT_REPORT_JSON)
         write_json(&to, report);
     else if (kind == STINT_REPORT_LINE)
-        write_line(&to, report);
+        report_write_line(&to, report);
     else
-        write_text(&to, report);
+        report_write_whole(&to, report);
     return sti_symbols_close(&to.symbols);
 }

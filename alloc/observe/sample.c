@@ -160,7 +160,7 @@ static stint_memprof_source source_of(bool in_task_heap, size_t alignment, const
 }
 
 /* The thread is a user of the profile. */
-static void tell(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
+static void sample_notify(struct sti_thread *thread, void *block, const stint_memprof_allocation *allocation)
 {
     sti_backend_heap *heap = allocation->in_task_heap ? sti_backend_heap_of(block) : NULL;
     struct sti_tracked *entry = sti_process_lasting_malloc(sizeof *entry);
@@ -187,8 +187,8 @@ static void tell(struct sti_thread *thread, void *block, const stint_memprof_all
 }
 
 /* The thread is a user of the profile. */
-static void tell_profile(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller,
-                         bool in_task_heap)
+static void notify_profile(struct sti_thread *thread, void *block, size_t size, size_t alignment, const void *caller,
+                           bool in_task_heap)
 {
     struct sti_sampling *sampling = &thread->sampling;
     stint_memprof_allocation allocation = {
@@ -203,7 +203,7 @@ static void tell_profile(struct sti_thread *thread, void *block, size_t size, si
     };
     if (sti_thread_metered != NULL)
         describe_task(&allocation, thread->scope);
-    tell(thread, block, &allocation);
+    sample_notify(thread, block, &allocation);
 }
 
 void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t size, size_t alignment,
@@ -220,7 +220,7 @@ void *sti_memprof_made_sampled(struct sti_thread *thread, void *block, size_t si
     if (sampling->rate_samples > 0 && sampling->rate != NULL && in_task_heap)
         sti_rate_follow(thread, block, size, alignment, caller);
     if (sampling->profile_samples > 0 && sti_memprof_enter(sampling->profile)) {
-        tell_profile(thread, block, size, alignment, caller, in_task_heap);
+        notify_profile(thread, block, size, alignment, caller, in_task_heap);
         sti_memprof_leave();
     }
     errno = saved_errno;

@@ -73,7 +73,7 @@ static struct sti_module *add_module(struct sti_symbols *symbols)
     return &more[symbols->module_count++];
 }
 
-static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_Addr start, void *arg)
+static int symbols_note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_Addr start, void *arg)
 {
     struct sti_symbols *symbols = arg;
     struct sti_module *module = add_module(symbols);
@@ -96,7 +96,7 @@ static int note_module(Dwfl_Module *from, void **user, const char *name, Dwarf_A
  * not mapped them: so libdwfl is told of each file where it lay. */
 
 /* A file, and nothing that would wait for somebody. -1: it is none. */
-static int open_file(const char *path)
+static int symbols_open_file(const char *path)
 {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -111,7 +111,7 @@ static void report_others(Dwfl *dwfl, const struct sti_other_modules *others)
 {
     for (size_t i = 0; i < others->count; i++) {
         const struct sti_other_module *other = &others->list[i];
-        int file = other->may_be_read ? open_file(other->path) : -1;
+        int file = other->may_be_read ? symbols_open_file(other->path) : -1;
         /* libdwfl closes the file, unless the call fails. */
         if (file >= 0 && dwfl_report_elf(dwfl, other->path, other->path, file, other->begin, false) == NULL)
             close(file);
@@ -137,14 +137,14 @@ static bool add_unread(struct sti_symbols *symbols)
 }
 
 /* False: no memory. */
-static bool note_others(struct sti_symbols *symbols)
+static bool symbols_note_others(struct sti_symbols *symbols)
 {
     if (symbols->others->count > 0)
         symbols->dwfl_of_others = dwfl_begin(&callbacks);
     if (symbols->dwfl_of_others != NULL) {
         report_others(symbols->dwfl_of_others, symbols->others);
         dwfl_report_end(symbols->dwfl_of_others, NULL, NULL);
-        if (dwfl_getmodules(symbols->dwfl_of_others, note_module, symbols, 0) != 0)
+        if (dwfl_getmodules(symbols->dwfl_of_others, symbols_note_module, symbols, 0) != 0)
             return false;
     }
     return add_unread(symbols);
@@ -170,7 +170,7 @@ static struct sti_module *find_unread(const struct sti_symbols *symbols, uintptr
 /* --- Looking up. */
 
 /* A version behind an @ is cut off. NULL: no memory. */
-static char *readable(const char *name, sti_demangle_fn *demangle)
+static char *symbol_readable(const char *name, sti_demangle_fn *demangle)
 {
     int status = -1;
     char *demangled = strncmp(name, "_Z", 2) == 0 && demangle != NULL ? demangle(name, NULL, NULL, &status) : NULL;
@@ -190,14 +190,14 @@ static bool name_in(Dwfl_Module *module, struct sti_frame *frame, const struct s
         frame->file = dwfl_lineinfo(line, NULL, &frame->line, NULL, NULL, NULL);
     const char *name = dwfl_module_addrinfo(module, frame->address, &offset, &symbol, NULL, NULL, NULL);
     if (name != NULL)
-        frame->function = readable(name, symbols->demangle);
+        frame->function = symbol_readable(name, symbols->demangle);
     frame->module->functions_known &= frame->function != NULL;
     frame->module->lines_known &= frame->file != NULL;
     return name == NULL || frame->function != NULL;
 }
 
 /* False: no memory. */
-static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
+static bool symbols_look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
 {
     bool is_other = is_in_others(frame->address, symbols->others);
     Dwfl *dwfl = is_other ? symbols->dwfl_of_others : symbols->others->alone ? NULL : symbols->dwfl;
@@ -209,7 +209,7 @@ static bool look_up(struct sti_frame *frame, const struct sti_symbols *symbols)
     return true;
 }
 
-static int by_address(const void *left, const void *right)
+static int symbols_by_address(const void *left, const void *right)
 {
     uintptr_t a = ((const struct sti_frame *)left)->address;
     uintptr_t b = ((const struct sti_frame *)right)->address;
@@ -223,26 +223,26 @@ static void free_frame(void *frame)
 }
 
 /* NULL: no memory. */
-static const struct sti_frame *add_frame(struct sti_symbols *symbols, uintptr_t address)
+static const struct sti_frame *symbols_add_frame(struct sti_symbols *symbols, uintptr_t address)
 {
     struct sti_frame *frame = malloc(sizeof *frame);
     if (frame == NULL)
         return NULL;
     *frame = (struct sti_frame){ .address = address };
-    if (tsearch(frame, &symbols->frames, by_address) == NULL) {
+    if (tsearch(frame, &symbols->frames, symbols_by_address) == NULL) {
         free(frame);
         return NULL;
     }
     frame->id = ++symbols->frame_count;
-    return look_up(frame, symbols) ? frame : NULL;
+    return symbols_look_up(frame, symbols) ? frame : NULL;
 }
 
 const struct sti_frame *sti_symbols_frame(struct sti_symbols *symbols, uintptr_t address)
 {
     static const struct sti_frame unknown;
     const struct sti_frame key = { .address = address };
-    const struct sti_frame *const *found = tfind(&key, &symbols->frames, by_address);
-    const struct sti_frame *frame = found != NULL ? *found : add_frame(symbols, address);
+    const struct sti_frame *const *found = tfind(&key, &symbols->frames, symbols_by_address);
+    const struct sti_frame *frame = found != NULL ? *found : symbols_add_frame(symbols, address);
     if (frame == NULL)
         symbols->error = ENOMEM;
     return frame != NULL ? frame : &unknown;
@@ -260,7 +260,8 @@ const char *sti_frame_module(const struct sti_frame *frame)
 int sti_symbols_open(struct sti_symbols *symbols, const struct sti_other_modules *others, sti_demangle_fn *demangle)
 {
     *symbols = (struct sti_symbols){ .others = others, .demangle = demangle, .dwfl = open_process() };
-    if ((symbols->dwfl == NULL || dwfl_getmodules(symbols->dwfl, note_module, symbols, 0) == 0) && note_others(symbols))
+    if ((symbols->dwfl == NULL || dwfl_getmodules(symbols->dwfl, symbols_note_module, symbols, 0) == 0) &&
+        symbols_note_others(symbols))
         return 0;
     sti_symbols_close(symbols);
     return ENOMEM;

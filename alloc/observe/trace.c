@@ -65,7 +65,7 @@ static bool sleep_after(uint64_t worked)
 }
 
 /* When it has been stopped: once more, for what others have published meanwhile that belongs to what has been read. */
-static void finish(void)
+static void tracer_finish(void)
 {
     sti_trace_file_drain(&sti_trace_current, SIZE_MAX);
     sti_trace_current.closing = true;
@@ -76,7 +76,7 @@ static void finish(void)
 /* As the last thread of all it ends: then libc ends the process on it, as it would without a trace; or on another of
  * the library's, which was found to be one of the last as well. The thread that stops the trace then has to finish; the
  * return value says so. */
-static void *trace(void *unused)
+static void *tracer_run(void *unused)
 {
     (void)unused;
     uint64_t began;
@@ -94,7 +94,7 @@ static void *trace(void *unused)
             return &sti_trace_current;
         }
     } while (sleep_after(sti_clock_read(CLOCK_THREAD_CPUTIME_ID) - began));
-    finish();
+    tracer_finish();
     sti_service_rests();
     sti_service_end();
     return NULL;
@@ -102,17 +102,17 @@ static void *trace(void *unused)
 
 /* --- Start and stop. ---------------------------------------------------------------------------------------------- */
 
-static bool change(int from)
+static bool tracer_change(int from)
 {
     return atomic_compare_exchange_strong_explicit(&state, &from, CHANGING, memory_order_acquire, memory_order_relaxed);
 }
 
-static void become(int next)
+static void tracer_become(int next)
 {
     atomic_store_explicit(&state, next, memory_order_release);
 }
 
-static void observe(unsigned epoch)
+static void tracer_observe(unsigned epoch)
 {
     if (epoch != 0) {
         atomic_store_explicit(&sti_trace_epoch, epoch, memory_order_relaxed);
@@ -138,20 +138,20 @@ static bool can_be_written(int fd)
     return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
 
-static int start(int fd)
+static int tracer_start(int fd)
 {
-    if (!change(IDLE))
+    if (!tracer_change(IDLE))
         return EBUSY;
     if (++last_epoch == 0)
         last_epoch = 1;
     int error = sti_trace_file_begin(&sti_trace_current, fd, last_epoch);
     if (error == 0) {
         sem_init(&stopped, 0, 0);
-        error = sti_service_start(&tracer, trace);
+        error = sti_service_start(&tracer, tracer_run);
     }
     if (error == 0)
-        observe(last_epoch);
-    become(error == 0 ? RUNNING : IDLE);
+        tracer_observe(last_epoch);
+    tracer_become(error == 0 ? RUNNING : IDLE);
     return error;
 }
 
@@ -163,32 +163,32 @@ int stint_trace_start(int fd)
     stint_mask();
     int error = sti_backend_check(); /* first here: memprof.c */
     if (error == 0)
-        error = can_be_written(fd) ? start(fd) : EINVAL;
+        error = can_be_written(fd) ? tracer_start(fd) : EINVAL;
     errno = saved_errno;
     stint_unmask();
     return error;
 }
 
-static int stop(void)
+static int tracer_stop(void)
 {
-    if (!change(RUNNING))
+    if (!tracer_change(RUNNING))
         return EINVAL;
     if (sti_trace_current.pid != getpid()) { /* a fork that tells nobody: _Fork, clone */
         sti_trace_in_child();
         return EINVAL;
     }
-    observe(0);
+    tracer_observe(0);
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     sem_post(&stopped);
     void *unfinished = &sti_trace_current; /* as on the tracer itself, at the end of the process */
     if (!pthread_equal(tracer, pthread_self()))
         pthread_join(tracer, &unfinished);
     if (unfinished != NULL)
-        finish();
+        tracer_finish();
     sti_thread_set_cancellation(cancellation);
     sem_destroy(&stopped);
     int error = sti_trace_current.error;
-    become(IDLE);
+    tracer_become(IDLE);
     return error;
 }
 
@@ -198,7 +198,7 @@ int stint_trace_stop(void)
         return ENOTSUP;
     int saved_errno = errno;
     stint_mask();
-    int error = stop();
+    int error = tracer_stop();
     errno = saved_errno;
     stint_unmask();
     return error;
@@ -216,14 +216,14 @@ static int descriptor = -1; /* of the trace that the variable has started, in th
 STI_FORK_HANDLER void sti_trace_in_child(void)
 {
     if (is_observed())
-        observe(0);
+        tracer_observe(0);
     STI_SET_IN_CHILD(state, IDLE);
     if (descriptor >= 0)
         descriptor = -1;
 }
 
 /* Not in the place of a standard stream that is closed: what the program writes there would be in the trace. */
-static int open_file(void)
+static int trace_open_file(void)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0 || fd >= FIRST_FREE)
@@ -240,7 +240,7 @@ void sti_trace_ask_environment(void)
         return;
     path = sti_environment_path(value);
     int error = path != NULL ? 0 : ENOMEM;
-    if (error == 0 && (descriptor = open_file()) < 0)
+    if (error == 0 && (descriptor = trace_open_file()) < 0)
         error = errno;
     if (error == 0)
         error = stint_trace_start(descriptor);
@@ -250,7 +250,7 @@ void sti_trace_ask_environment(void)
     }
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void trace_stop_at_exit(void)
 {
     if (descriptor < 0)
         return;

@@ -44,7 +44,7 @@ static inline void put_digits(struct sti_trace_file *file, uint64_t number, unsi
     put_bytes(file, digits + sizeof digits - count, count);
 }
 
-static inline void put_number(struct sti_trace_file *file, uint64_t number)
+static inline void trace_put_number(struct sti_trace_file *file, uint64_t number)
 {
     put_digits(file, number, 1);
 }
@@ -66,7 +66,7 @@ static inline void put_word(struct sti_trace_file *file, const char *text)
 }
 
 /* Of names, which are short. */
-static inline void put_string(struct sti_trace_file *file, const char *text)
+static inline void trace_put_string(struct sti_trace_file *file, const char *text)
 {
     PUT(file, "\"");
     while (*text != '\0') {

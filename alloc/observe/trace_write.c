@@ -20,7 +20,7 @@
 /* --- The descriptor, and the first error. ------------------------------------------------------------------------- */
 
 /* A program that closes descriptors which are not its own may get the same number for a file of its own. */
-static int look_at(const struct sti_trace_file *file)
+static int trace_file_look_at(const struct sti_trace_file *file)
 {
     struct stat status;
     if (fstat(file->fd, &status) != 0)
@@ -28,11 +28,11 @@ static int look_at(const struct sti_trace_file *file)
     return status.st_dev == file->device && status.st_ino == file->number ? 0 : EBADF;
 }
 
-static void flush(struct sti_trace_file *file)
+static void trace_file_flush(struct sti_trace_file *file)
 {
     size_t written = 0;
     if (file->error == 0 && file->length > 0)
-        file->error = look_at(file);
+        file->error = trace_file_look_at(file);
     while (file->error == 0 && written < file->length) {
         ssize_t count = write(file->fd, file->buffer + written, file->length - written);
         if (count > 0)
@@ -51,19 +51,19 @@ static void flush(struct sti_trace_file *file)
 static void begin_event(struct sti_trace_file *file, char phase, int tid)
 {
     if (file->length > sizeof file->buffer - LONGEST_EVENT)
-        flush(file);
+        trace_file_flush(file);
     file->events++;
     PUT(file, ",\n{\"ph\":\"");
     file->buffer[file->length++] = phase;
     put_bytes(file, file->process, file->process_length);
-    put_number(file, (uint64_t)tid);
+    trace_put_number(file, (uint64_t)tid);
 }
 
 static void begin_timed_event(struct sti_trace_file *file, char phase, int tid, uint64_t ns)
 {
     begin_event(file, phase, tid);
     PUT(file, ",\"ts\":");
-    put_number(file, ns / 1000);
+    trace_put_number(file, ns / 1000);
     PUT(file, ".");
     put_digits(file, ns % 1000, 3);
 }
@@ -73,7 +73,7 @@ static void put_name(struct sti_trace_file *file, const char *category, const ch
     PUT(file, ",\"cat\":");
     put_word(file, category);
     PUT(file, ",\"name\":");
-    put_string(file, name);
+    trace_put_string(file, name);
 }
 
 static void put_flow(struct sti_trace_file *file, uint64_t flow, bool in, bool out)
@@ -117,18 +117,18 @@ static void put_metadata(struct sti_trace_file *file, int tid, const char *name,
     begin_event(file, 'M', tid);
     put_name(file, "__metadata", name);
     PUT(file, ",\"args\":{\"name\":");
-    put_string(file, value);
+    trace_put_string(file, value);
     PUT(file, "}}");
 }
 
 static void put_argument(struct sti_trace_file *file, const char *before, uint64_t number)
 {
     put_text(file, before);
-    put_number(file, number);
+    trace_put_number(file, number);
 }
 
-static void put_begin(struct sti_trace_file *file, const struct sti_trace_ring *ring, const char *category,
-                      const char *name, uint64_t flow)
+static void slice_put_begin(struct sti_trace_file *file, const struct sti_trace_ring *ring, const char *category,
+                            const char *name, uint64_t flow)
 {
     begin_timed_event(file, 'B', ring->read_id, ring->read_ns);
     put_name(file, category, name);
@@ -137,7 +137,7 @@ static void put_begin(struct sti_trace_file *file, const struct sti_trace_ring *
 }
 
 /* The flow from a task's submission in this trace, which is written now unless it has been before; 0: there is none. */
-static uint64_t put_submission(struct sti_trace_file *file, const struct sti_trace_record *record)
+static uint64_t flow_put_submission(struct sti_trace_file *file, const struct sti_trace_record *record)
 {
     unsigned submitter = (unsigned)record->number;
     int tid = (int)(submitter & STI_TRACE_THREAD_MASK);
@@ -150,7 +150,7 @@ static uint64_t put_submission(struct sti_trace_file *file, const struct sti_tra
     return flow;
 }
 
-static void put_end(struct sti_trace_file *file, const struct sti_trace_ring *ring)
+static void slice_put_end(struct sti_trace_file *file, const struct sti_trace_ring *ring)
 {
     begin_timed_event(file, 'E', ring->read_id, ring->read_ns);
 }
@@ -163,7 +163,7 @@ static void put_task_end(struct sti_trace_file *file, const struct sti_trace_rin
         snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)record->bytes);
         put_instant(file, ring->read_id, ring->read_ns, "memory", "commit", "bytes", bytes);
     }
-    put_end(file, ring);
+    slice_put_end(file, ring);
     PUT(file, ",\"args\":{\"outcome\":");
     put_word(file, stint_status_name((stint_status)record->status));
     PUT(file, ",\"reason\":");
@@ -171,7 +171,7 @@ static void put_task_end(struct sti_trace_file *file, const struct sti_trace_rin
     PUT(file, ",\"error\":");
     if (record->number < 0)
         PUT(file, "-");
-    put_number(file, (uint64_t)(record->number < 0 ? -(int64_t)record->number : record->number));
+    trace_put_number(file, (uint64_t)(record->number < 0 ? -(int64_t)record->number : record->number));
     put_argument(file, ",\"allocated_bytes\":", record->allocated);
     put_argument(file, ",\"peak_bytes\":", record->peak);
     put_argument(file, ",\"committed_bytes\":", record->bytes);
@@ -186,7 +186,7 @@ static void put_task_end(struct sti_trace_file *file, const struct sti_trace_rin
 static void end_unfinished(struct sti_trace_file *file, struct sti_trace_ring *ring, unsigned depth)
 {
     for (; ring->read_open > depth; ring->read_open--) {
-        put_end(file, ring);
+        slice_put_end(file, ring);
         PUT(file, ",\"args\":{\"unfinished\":true}}");
     }
 }
@@ -203,7 +203,8 @@ static void read_thread(struct sti_trace_file *file, struct sti_trace_ring *ring
 }
 
 /* The slice is open before its end comes, and all that lies in it has ended. */
-static void read_end(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+static void record_read_end(struct sti_trace_file *file, struct sti_trace_ring *ring,
+                            const struct sti_trace_record *record)
 {
     end_unfinished(file, ring, record->depth + 1U);
     ring->read_open = record->depth;
@@ -211,7 +212,7 @@ static void read_end(struct sti_trace_file *file, struct sti_trace_ring *ring, c
         put_task_end(file, ring, record);
         return;
     }
-    put_end(file, ring);
+    slice_put_end(file, ring);
     if (record->mark == STI_TRACE_END_ROLLBACK) {
         put_argument(file, ",\"args\":{\"kept_bytes\":", record->flow);
         PUT(file, "}");
@@ -221,7 +222,8 @@ static void read_end(struct sti_trace_file *file, struct sti_trace_ring *ring, c
         put_mark(file, ring->read_id, ring->read_ns, "worker", "woken", record->flow, !file->closing, false);
 }
 
-static void read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring, const struct sti_trace_record *record)
+static void record_read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring,
+                              const struct sti_trace_record *record)
 {
     char name[STI_TRACE_NAME + sizeof "rollback of "];
     const char *task = record->name[0] != '\0' ? record->name : "a task";
@@ -232,21 +234,21 @@ static void read_begin(struct sti_trace_file *file, struct sti_trace_ring *ring,
         if (record->flow != 0)
             put_mark(file, record->number, ring->read_ns, "fork", "stolen from here", record->flow, false, true);
         snprintf(name, sizeof name, "fork of %s", task);
-        put_begin(file, ring, "fork", name, record->flow);
+        slice_put_begin(file, ring, "fork", name, record->flow);
         break;
     case STI_TRACE_BEGIN_ROLLBACK:
         snprintf(name, sizeof name, "rollback of %s", task);
-        put_begin(file, ring, "memory", name, 0);
+        slice_put_begin(file, ring, "memory", name, 0);
         break;
     case STI_TRACE_BEGIN_PARK:
-        put_begin(file, ring, "worker", "parked", 0);
+        slice_put_begin(file, ring, "worker", "parked", 0);
         break;
     default:
-        put_begin(file, ring, "task", record->name, put_submission(file, record));
+        slice_put_begin(file, ring, "task", record->name, flow_put_submission(file, record));
     }
 }
 
-static void tell_lost(struct sti_trace_file *file, struct sti_trace_ring *ring, uint64_t in_all)
+static void write_lost(struct sti_trace_file *file, struct sti_trace_ring *ring, uint64_t in_all)
 {
     if (in_all <= ring->read_lost)
         return;
@@ -275,11 +277,11 @@ static void read_mark(struct sti_trace_file *file, struct sti_trace_ring *ring, 
         put_mark(file, ring->read_id, ring->read_ns, "worker", "wake", record->flow, false, true);
         break;
     case STI_TRACE_STEAL:
-        flow = put_submission(file, record);
+        flow = flow_put_submission(file, record);
         put_mark(file, ring->read_id, ring->read_ns, "task", "steal", flow, true, true);
         break;
     case STI_TRACE_LOST:
-        tell_lost(file, ring, record->flow);
+        write_lost(file, ring, record->flow);
         break;
     case STI_TRACE_TRIPPED:
         put_interrupt(file, ring, "tripped", "reason", stint_reason_name((stint_reason)record->number));
@@ -307,9 +309,9 @@ static void read_record(struct sti_trace_file *file, struct sti_trace_ring *ring
     else if (record->mark < STI_TRACE_THREAD)
         read_mark(file, ring, record);
     else if (record->mark < STI_TRACE_END_TASK)
-        read_begin(file, ring, record);
+        record_read_begin(file, ring, record);
     else
-        read_end(file, ring, record);
+        record_read_end(file, ring, record);
 }
 
 /* So many at most. The writer has room again when they have been read. */
@@ -323,11 +325,11 @@ static size_t drain_ring(struct sti_trace_file *file, struct sti_trace_ring *rin
         read_record(file, ring, &ring->records[tail % STI_TRACE_RECORDS]);
     atomic_store_explicit(&ring->tail, tail, memory_order_release);
     if (tail == head)
-        tell_lost(file, ring, sti_counter_read(&ring->lost));
+        write_lost(file, ring, sti_counter_read(&ring->lost));
     return count;
 }
 
-static struct sti_trace_ring *ring_of(const struct sti_thread *thread)
+static struct sti_trace_ring *trace_ring_of(const struct sti_thread *thread)
 {
     return atomic_load_explicit(&thread->trace, memory_order_acquire);
 }
@@ -339,8 +341,8 @@ void sti_trace_file_drain(struct sti_trace_file *file, size_t most)
     const struct sti_thread *thread = first;
     size_t left = most;
     while (thread != NULL) {
-        if (ring_of(thread) != NULL)
-            left -= drain_ring(file, ring_of(thread), left);
+        if (trace_ring_of(thread) != NULL)
+            left -= drain_ring(file, trace_ring_of(thread), left);
         if (left == 0)
             break;
         thread = thread->next != NULL ? thread->next : sti_thread_first();
@@ -348,7 +350,7 @@ void sti_trace_file_drain(struct sti_trace_file *file, size_t most)
             break;
     }
     file->next = thread != NULL && thread->next != NULL ? thread->next : NULL;
-    flush(file);
+    trace_file_flush(file);
 }
 
 /* --- The file. ---------------------------------------------------------------------------------------------------- */
@@ -368,7 +370,7 @@ int sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch)
     file->homeless = atomic_load_explicit(&sti_trace_homeless, memory_order_relaxed);
     file->process_length = (size_t)sprintf(file->process, "\",\"pid\":%d,\"tid\":", file->pid);
     for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        struct sti_trace_ring *ring = ring_of(thread);
+        struct sti_trace_ring *ring = trace_ring_of(thread);
         if (ring != NULL)
             ring->read_lost = atomic_load_explicit(&ring->lost, memory_order_relaxed);
     }
@@ -378,18 +380,18 @@ int sti_trace_file_begin(struct sti_trace_file *file, int fd, unsigned epoch)
 void sti_trace_file_write_head(struct sti_trace_file *file)
 {
     PUT(file, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":");
-    put_number(file, (uint64_t)file->pid);
+    trace_put_number(file, (uint64_t)file->pid);
     PUT(file, ",\"name\":\"process_name\",\"args\":{\"name\":");
-    put_string(file, program_invocation_short_name);
+    trace_put_string(file, program_invocation_short_name);
     PUT(file, "}}");
-    flush(file);
+    trace_file_flush(file);
 }
 
 void sti_trace_file_write_end(struct sti_trace_file *file)
 {
     uint64_t now = sti_clock_now();
     for (const struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        struct sti_trace_ring *ring = ring_of(thread);
+        struct sti_trace_ring *ring = trace_ring_of(thread);
         if (ring == NULL || ring->read_epoch != file->epoch)
             continue;
         if (now > ring->read_ns)
@@ -403,5 +405,5 @@ void sti_trace_file_write_end(struct sti_trace_file *file)
     put_argument(file, "\",\"written_events\":", file->events);
     put_argument(file, ",\"lost_events\":", file->lost + homeless);
     PUT(file, "}}\n");
-    flush(file);
+    trace_file_flush(file);
 }

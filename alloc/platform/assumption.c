@@ -32,7 +32,7 @@ struct seen {
     bool lies_in_page;
 };
 
-static bool see(void *block, uintptr_t page, void *arg)
+static bool block_see(void *block, uintptr_t page, void *arg)
 {
     struct seen *seen = arg;
     seen->count++;
@@ -44,10 +44,11 @@ static bool see(void *block, uintptr_t page, void *arg)
 static bool sees_each_once(sti_backend_theap *theap, size_t count, uintptr_t sum)
 {
     struct seen seen = { .lies_in_page = true };
-    return sti_backend_theap_blocks(theap, see, &seen) && seen.count == count && seen.sum == sum && seen.lies_in_page;
+    return sti_backend_theap_blocks(theap, block_see, &seen) && seen.count == count && seen.sum == sum &&
+           seen.lies_in_page;
 }
 
-static bool counts(struct sti_backend_size size, size_t count)
+static bool size_counts(struct sti_backend_size size, size_t count)
 {
     return size.blocks == count && size.held >= count * BLOCK && size.held < 2 * count * BLOCK && size.areas > 0 &&
            size.pages >= size.held;
@@ -68,12 +69,12 @@ static bool knows_heaps(sti_backend_heap *heap)
         last = block;
         sum += (uintptr_t)block;
     }
-    if (!counts(sti_backend_theap_size(theap), BLOCKS) || !sees_each_once(theap, BLOCKS, sum))
+    if (!size_counts(sti_backend_theap_size(theap), BLOCKS) || !sees_each_once(theap, BLOCKS, sum))
         return false;
     if (!stint_malloc_is_overridden()) /* so may be the free that we call, as valgrind has it */
         return true;
     sti_backend_free(last);
-    return counts(sti_backend_theap_size(theap), BLOCKS - 1) &&
+    return size_counts(sti_backend_theap_size(theap), BLOCKS - 1) &&
            sees_each_once(theap, BLOCKS - 1, sum - (uintptr_t)last);
 }
 
@@ -106,7 +107,7 @@ struct frame {
     bool found;
 };
 
-static _Unwind_Reason_Code compare(struct _Unwind_Context *context, void *arg)
+static _Unwind_Reason_Code frame_compare(struct _Unwind_Context *context, void *arg)
 {
     struct frame *frame = arg;
     frame->found = _Unwind_GetIP(context) == frame->ip && _Unwind_GetCFA(context) == frame->sp;
@@ -125,7 +126,7 @@ static __attribute__((noinline)) bool knows_unwinder(void)
 {
     struct frame caller = { .ip = (uintptr_t)__builtin_return_address(0),
                             .sp = (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *) };
-    _Unwind_Backtrace(compare, &caller);
+    _Unwind_Backtrace(frame_compare, &caller);
     bool both = finds_both(__builtin_return_address(0));
     __asm__ volatile(""); /* so that this is no tail call, whose frame would be gone */
     return caller.found && both;
@@ -141,7 +142,7 @@ static __attribute__((noinline)) bool knows_jumps(void)
     if (_setjmp(here) != 0)
         return false;
     __asm__ volatile("movq %%rsp, %0" : "=r"(stack_pointer));
-    return sti_landing_stack_pointer(here) == stack_pointer;
+    return sti_resume_point_stack_pointer(here) == stack_pointer;
 }
 #else
 static bool knows_jumps(void)
@@ -155,7 +156,7 @@ static bool knows_jumps(void)
 atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
 static atomic_bool all_have_run; /* release, acquire: a thread that reads true also reads the results */
 
-static void note(enum sti_assumption assumption, bool holds)
+static void assumption_note(enum sti_assumption assumption, bool holds)
 {
     if (!holds)
         atomic_store_explicit(&sti_assumption_failures[assumption], true, memory_order_relaxed);
@@ -163,7 +164,7 @@ static void note(enum sti_assumption assumption, bool holds)
 
 void sti_assumptions_start(void)
 {
-    note(STI_ASSUMED_JUMPS, knows_jumps());
+    assumption_note(STI_ASSUMED_JUMPS, knows_jumps());
 }
 
 static __attribute__((noinline, cold)) void run_the_others(void)
@@ -171,12 +172,12 @@ static __attribute__((noinline, cold)) void run_the_others(void)
     sti_backend_heap *heap = sti_process_begin_heap(NULL);
     if (heap == NULL)
         return; /* nor is there memory for the caller: the next call tries again */
-    note(STI_ASSUMED_HEAPS, knows_heaps(heap));
-    note(STI_ASSUMED_COUNTS, knows_counts(heap));
-    note(STI_ASSUMED_SIZES, knows_sizes(heap));
+    assumption_note(STI_ASSUMED_HEAPS, knows_heaps(heap));
+    assumption_note(STI_ASSUMED_COUNTS, knows_counts(heap));
+    assumption_note(STI_ASSUMED_SIZES, knows_sizes(heap));
     sti_backend_heap_destroy(heap);
     sti_unwinder_load();
-    note(STI_ASSUMED_UNWINDER, knows_unwinder());
+    assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder());
     atomic_store_explicit(&all_have_run, true, memory_order_release);
 }
 
@@ -203,15 +204,15 @@ static char text[1024]; /* under the lock; not written to again once it has been
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-const char *sti_assumptions_tell(void)
+const char *sti_assumptions_describe(void)
 {
     sti_assumptions_before_use();
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     bool is_made = text[0] != '\0';
     for (size_t i = 0; i < STI_ASSUMPTIONS && !is_made; i++) {
         if (sti_assumption_fails((enum sti_assumption)i))
             strncat(text, lines[i], sizeof text - 1 - strlen(text));
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     return text[0] != '\0' ? text : NULL;
 }

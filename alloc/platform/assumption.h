@@ -15,7 +15,7 @@ enum sti_assumption {
     STI_ASSUMED_SIZES,    /* a block of mimalloc's is no larger than backend.h expects */
     STI_ASSUMED_COUNTS,   /* mimalloc counts a heap's pages */
     STI_ASSUMED_UNWINDER, /* the unwinder, and our own reading of its tables, find the frame that has called another */
-    STI_ASSUMED_JUMPS,    /* libc's setjmp keeps the stack pointer where it is read (sti_landing_stack_pointer) */
+    STI_ASSUMED_JUMPS,    /* libc's setjmp keeps the stack pointer where it is read (sti_resume_point_stack_pointer) */
     STI_ASSUMPTIONS,
 };
 
@@ -33,6 +33,6 @@ static inline bool sti_assumption_fails(enum sti_assumption assumption)
 }
 
 /* What is off, and why, a line each; NULL: nothing. */
-const char *sti_assumptions_tell(void);
+const char *sti_assumptions_describe(void);
 
 #endif

@@ -19,8 +19,8 @@
 
 #include "backend.h"
 #include "callstack.h"
-#include "lasting.h"
 #include "module.h"
+#include "permanent.h"
 #include "process.h"
 
 unsigned sti_rules_off;
@@ -109,11 +109,11 @@ enum {
 
 /* The list of what is known of libraries. In which ways one may be left: it was, at random points, by the hundred
  * thousand (tests/chaos), and gave the right answers afterwards. libm has nothing but its arguments, errno and the
- * rounding mode, which a landing gives back.
+ * rounding mode, which a resume point gives back.
  *
- * And with which it is kept (lasting.h), where that is loaded with the program: one that puts blocks into tables of the
- * process, and hands them from one task to the next, is kept with itself; one that makes such blocks for it alone, with
- * it (tests/libraries).
+ * And with which it is kept (permanent.h), where that is loaded with the program: one that puts blocks into tables of
+ * the process, and hands them from one task to the next, is kept with itself; one that makes such blocks for it alone,
+ * with it (tests/libraries).
  *
  * A name means a file whose name continues with '.' or '-' or ends there. */
 static const struct library {
@@ -140,7 +140,7 @@ static const struct library {
     { "liblua5.4", STI_LEFT_ANYHOW, NULL },
     { "libz", STI_LEFT_ANYHOW, NULL },
     { "libduktape", STI_LEFT_ANYHOW, NULL },
-    { "libxml2", STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_SPENT, NULL }, /* has locks of its own making */
+    { "libxml2", STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_EXHAUSTED, NULL }, /* has locks of its own making */
     { "libm", STI_LEFT_ANYHOW, NULL },
     { "libpcre2-8", STI_LEFT_ANYHOW, "libglib-2.0" },
     { "libcairo", 0, "libcairo" },
@@ -222,7 +222,7 @@ static void find_kept_from_start(void)
     }
 }
 
-static void classify(const struct link_map *loaded)
+static void module_classify(const struct link_map *loaded)
 {
     struct sti_caller_module module = sti_caller_module_of(loaded->l_ld);
     if (is_kept(library_of(loaded->l_name)))
@@ -247,7 +247,7 @@ static struct sti_caller_module code_of(const void *function)
     return (struct sti_caller_module){ .begin = begin, .size = end - begin };
 }
 
-static int by_address(const void *left, const void *right)
+static int modules_by_address(const void *left, const void *right)
 {
     const struct sti_caller_module *a = left;
     const struct sti_caller_module *b = right;
@@ -259,7 +259,7 @@ static void find_room_between(void)
 {
     struct sti_caller_module modules[STI_KEPT_MODULES + 2] = { sti_caller_system.libc, sti_caller_system.loader };
     size_t count = 2 + sti_kept_modules(modules + 2);
-    qsort(modules, count, sizeof modules[0], by_address);
+    qsort(modules, count, sizeof modules[0], modules_by_address);
     sti_caller_system.below = modules[0].begin;
     sti_caller_system.between = sti_caller_system.between_end = UINTPTR_MAX;
     for (size_t i = 0; i + 1 < count; i++) {
@@ -276,7 +276,7 @@ void sti_caller_start(void)
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     find_kept_from_start();
     for (const struct link_map *module = _r_debug.r_map; module != NULL; module = module->l_next)
-        classify(module);
+        module_classify(module);
     find_room_between();
     waiting = sti_caller_system;
 }
@@ -312,7 +312,7 @@ static bool is_meant(const struct name *name, const char *path)
                             : sti_caller_is_named(path, name->text);
 }
 
-static bool is_on(names_list *list, const char *path)
+static bool name_is_on_list(names_list *list, const char *path)
 {
     const struct name *name = atomic_load_explicit(list, memory_order_acquire);
     while (name != NULL && !is_meant(name, path))
@@ -323,11 +323,12 @@ static bool is_on(names_list *list, const char *path)
 static bool is_protected(const char *path)
 {
     const struct library *library = library_of(path);
-    return (library != NULL && (library->ways & NEVER_LEFT) != 0) || is_kept(library) || is_on(&protected_names, path);
+    return (library != NULL && (library->ways & NEVER_LEFT) != 0) || is_kept(library) ||
+           name_is_on_list(&protected_names, path);
 }
 
 /* length: without the '*' of a pattern. */
-static int add(names_list *list, const char *text, size_t length, bool is_pattern)
+static int name_add(names_list *list, const char *text, size_t length, bool is_pattern)
 {
     struct name *name = sti_process_lasting_malloc(sizeof *name + length + 1);
     if (name == NULL)
@@ -348,16 +349,16 @@ int stint_module_protect(const char *name)
         return ENOTSUP;
     if (name == NULL || name[0] == '\0' || strpbrk(name, "/*") != NULL)
         return EINVAL;
-    return is_protected(name) ? 0 : add(&protected_names, name, strlen(name), false);
+    return is_protected(name) ? 0 : name_add(&protected_names, name, strlen(name), false);
 }
 
-static int allow(const char *text, size_t length)
+static int module_allow(const char *text, size_t length)
 {
     bool is_pattern = length > 0 && text[length - 1] == '*';
     size_t rest = is_pattern ? length - 1 : length;
     if (length == 0 || memchr(text, '/', length) != NULL || memchr(text, '*', rest) != NULL)
         return EINVAL;
-    return add(&allowed_names, text, rest, is_pattern);
+    return name_add(&allowed_names, text, rest, is_pattern);
 }
 
 static int keep_no_more(struct dl_phdr_info *info, size_t size, void *name)
@@ -373,7 +374,7 @@ static void overrule_list(const char *name)
 {
     const struct library *library = library_of(name);
     if (library == NULL || (library->ways & NEVER_LEFT) != 0 || strcmp(library->name, name) != 0 ||
-        is_on(&protected_names, name))
+        name_is_on_list(&protected_names, name))
         return;
     if (atomic_exchange_explicit(&kept_from_start[library - libraries], false, memory_order_relaxed))
         sti_modules_visit(keep_no_more, (void *)(uintptr_t)name);
@@ -386,7 +387,7 @@ int stint_module_allow(const char *name)
     if (name == NULL)
         return EINVAL;
     overrule_list(name);
-    return is_protected(name) ? EPERM : allow(name, strlen(name));
+    return is_protected(name) ? EPERM : module_allow(name, strlen(name));
 }
 
 /* The program is the first that the loader lists. */
@@ -395,12 +396,12 @@ static unsigned ways_of(const struct link_map *module)
     const char *path = module->l_name;
     if (is_protected(path))
         return known_ways(path) & STI_LEFT_AT_END;
-    if (module == _r_debug.r_map || is_on(&allowed_names, path))
+    if (module == _r_debug.r_map || name_is_on_list(&allowed_names, path))
         return STI_LEFT_ANYHOW;
     return known_ways(path);
 }
 
-static bool is_ours(const struct sti_caller_module *module)
+static bool module_is_ours(const struct sti_caller_module *module)
 {
     return sti_caller_in(module, &sti_caller_system) || is_part(module);
 }
@@ -413,7 +414,7 @@ bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_cal
     if (_dl_find_object((void *)instruction, &found) != 0)
         return false;
     const struct sti_caller_module module = extent_of(&found);
-    if (!is_ours(&module) && (ways_of(found.dlfo_link_map) & ways) == 0)
+    if (!module_is_ours(&module) && (ways_of(found.dlfo_link_map) & ways) == 0)
         return false;
     *last = module;
     return true;
@@ -422,7 +423,7 @@ bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_cal
 bool sti_caller_is_ours(uintptr_t instruction)
 {
     const struct sti_caller_module module = sti_caller_module_of((const void *)instruction);
-    return is_ours(&module);
+    return module_is_ours(&module);
 }
 
 bool sti_caller_is_this_module(const void *caller)

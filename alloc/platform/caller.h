@@ -66,8 +66,8 @@ static inline bool sti_caller_is_system(const void *caller)
     return sti_caller_is_libc(caller) || sti_caller_is_loader(caller);
 }
 
-/* Is it libc's or the loader's own, or that of a module that is kept (lasting.h), where an interrupt that is due has to
- * wait? Cold. */
+/* Is it libc's or the loader's own, or that of a module that is kept (permanent.h), where an interrupt that is due has
+ * to wait? Cold. */
 bool sti_caller_must_wait(const void *caller);
 
 /* Would it end the process if it were refused: the loader, what in libc registers destructors of thread_local
@@ -105,9 +105,9 @@ enum sti_left {
     STI_LEFT_BY_JUMP = 1 << 0,   /* from an allocation or another sample point, */
     STI_LEFT_BY_UNWIND = 1 << 1, /* or by an unwind from there; */
     STI_LEFT_STOPPED = 1 << 2,   /* by a jump from any instruction, where a signal has stopped it; */
-    STI_LEFT_SPENT = 1 << 3,     /* or from one at which its stack has come to its end; */
+    STI_LEFT_EXHAUSTED = 1 << 3, /* or from one at which its stack has come to its end; */
     STI_LEFT_AT_END = 1 << 4,    /* by a jump where the process would end: this is said of the C++ runtime alone */
-    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED | STI_LEFT_SPENT,
+    STI_LEFT_ANYHOW = STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED,
 };
 
 /* May the function that the instruction is in be left in one of these ways? Frames of this library do not count: what

@@ -95,7 +95,7 @@ static bool find_frame(const struct sti_walk *walk, const struct sti_frame_rule 
     return false;
 }
 
-static bool step(struct sti_walk *walk, const struct sti_frame_rule *rule)
+static bool walk_step(struct sti_walk *walk, const struct sti_frame_rule *rule)
 {
     uintptr_t frame;
     uintptr_t bp = walk->at.bp;
@@ -117,7 +117,7 @@ static bool step(struct sti_walk *walk, const struct sti_frame_rule *rule)
     return true;
 }
 
-static struct sti_frame_rule look_up(struct sti_walk_rules *rules, uintptr_t instruction)
+static struct sti_frame_rule rule_look_up(struct sti_walk_rules *rules, uintptr_t instruction)
 {
     if (rules == NULL)
         return sti_frame_rule(instruction);
@@ -131,8 +131,8 @@ static struct sti_frame_rule look_up(struct sti_walk_rules *rules, uintptr_t ins
 
 bool sti_walk_out(struct sti_walk *walk)
 {
-    const struct sti_frame_rule rule = look_up(walk->rules, sti_walk_instruction(walk));
-    return step(walk, &rule);
+    const struct sti_frame_rule rule = rule_look_up(walk->rules, sti_walk_instruction(walk));
+    return walk_step(walk, &rule);
 }
 
 /* --- Callstacks. Any thread.
@@ -152,7 +152,7 @@ bool sti_walk_out(struct sti_walk *walk)
 
 STI_TABLE _Atomic uint64_t sti_callstack_rules[1 << CACHE_BITS];
 
-static uint64_t packed(const struct sti_frame_rule *rule)
+static uint64_t rule_packed(const struct sti_frame_rule *rule)
 {
     uint64_t offset = rule->offset / UNIT;
     uint64_t saved = rule->saved / UNIT;
@@ -163,7 +163,7 @@ static uint64_t packed(const struct sti_frame_rule *rule)
     return (saved << OFFSET_BITS | offset) << KIND_BITS | (uint64_t)rule->kind;
 }
 
-static struct sti_frame_rule unpacked(uint64_t word)
+static struct sti_frame_rule rule_unpacked(uint64_t word)
 {
     return (struct sti_frame_rule){
         .kind = word & ((1 << KIND_BITS) - 1),
@@ -172,11 +172,11 @@ static struct sti_frame_rule unpacked(uint64_t word)
     };
 }
 
-static __attribute__((noinline)) uint64_t fill(_Atomic uint64_t *entry, uintptr_t address)
+static __attribute__((noinline)) uint64_t rule_fill(_Atomic uint64_t *entry, uintptr_t address)
 {
     /* What returns there is the instruction before. */
     struct sti_frame_rule rule = sti_frame_rule(address - 1);
-    uint64_t word = (uint64_t)(address >> CACHE_BITS) << RULE_BITS | packed(&rule);
+    uint64_t word = (uint64_t)(address >> CACHE_BITS) << RULE_BITS | rule_packed(&rule);
     atomic_store_explicit(entry, word, memory_order_relaxed);
     return word;
 }
@@ -187,8 +187,8 @@ static struct sti_frame_rule rule_at(uintptr_t address)
     _Atomic uint64_t *entry = &sti_callstack_rules[(address ^ upper) & ((1 << CACHE_BITS) - 1)];
     uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
     if (__builtin_expect(word >> RULE_BITS != upper, 0))
-        word = fill(entry, address);
-    return unpacked(word);
+        word = rule_fill(entry, address);
+    return rule_unpacked(word);
 }
 
 __attribute__((noinline)) STI_UNINSTRUMENTED size_t sti_callstack(void **frames, size_t depth, const void *caller)
@@ -203,7 +203,7 @@ __attribute__((noinline)) STI_UNINSTRUMENTED size_t sti_callstack(void **frames,
         if (__builtin_expect(rule.kind == STI_FRAME_OTHER, 0))
             rule = sti_frame_rule(sti_walk_instruction(&walk));
         walk.end = walk.at.sp + LARGEST_FRAME;
-        goes_on = length < depth && step(&walk, &rule);
+        goes_on = length < depth && walk_step(&walk, &rule);
     }
     return length;
 }
@@ -298,7 +298,7 @@ struct common {
 };
 
 /* Length, then what the length counts. */
-static const uint8_t *end_of(const uint8_t *entry)
+static const uint8_t *entry_end(const uint8_t *entry)
 {
     return entry + 4 + read_u32(entry);
 }
@@ -335,7 +335,7 @@ static bool read_common(const uint8_t *entry, struct common *common)
         else if (*letter != 'S' && *letter != 'B')
             return false;
     }
-    common->instructions = (struct instructions){ .at = at + length, .end = end_of(entry) };
+    common->instructions = (struct instructions){ .at = at + length, .end = entry_end(entry) };
     return true;
 }
 
@@ -372,7 +372,7 @@ static void set_saved(struct machine *machine, uint64_t number, enum saved_kind 
         machine->row.return_address = saved;
 }
 
-static void restore(struct machine *machine, uint64_t number)
+static void machine_restore(struct machine *machine, uint64_t number)
 {
     if (number == RBP)
         machine->row.rbp = machine->initial.rbp;
@@ -446,7 +446,7 @@ static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **
         set_saved(machine, number, SAVED, (int64_t)sti_leb128_unsigned(at) * machine->common->data_unit);
         return true;
     case 0x06: /* restore_extended */
-        restore(machine, sti_leb128_unsigned(at));
+        machine_restore(machine, sti_leb128_unsigned(at));
         return true;
     case 0x07: /* undefined */
         set_saved(machine, sti_leb128_unsigned(at), UNDEFINED, 0);
@@ -502,7 +502,7 @@ static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **
 }
 
 /* Run to the end, or to the row that is wanted. */
-static bool run(struct machine *machine, struct instructions instructions)
+static bool machine_run(struct machine *machine, struct instructions instructions)
 {
     const uint8_t *at = instructions.at;
     while (at < instructions.end && machine->offset <= machine->wanted) {
@@ -516,7 +516,7 @@ static bool run(struct machine *machine, struct instructions instructions)
             set_saved(machine, low, SAVED, (int64_t)sti_leb128_unsigned(&at) * machine->common->data_unit);
             break;
         case 0xc0: /* restore */
-            restore(machine, low);
+            machine_restore(machine, low);
             break;
         default:
             if (!run_extended(machine, low, &at))
@@ -619,10 +619,10 @@ struct sti_frame_rule sti_frame_rule(uintptr_t instruction)
     const uint8_t *at = entry + 16;
     skip_block(&at);
     struct machine machine = { .common = &common, .wanted = instruction - function.begin };
-    if (!run(&machine, common.instructions))
+    if (!machine_run(&machine, common.instructions))
         return other;
     machine.initial = machine.row;
-    if (!run(&machine, (struct instructions){ .at = at, .end = end_of(entry) }))
+    if (!machine_run(&machine, (struct instructions){ .at = at, .end = entry_end(entry) }))
         return other;
     return rule_of(&machine.row);
 }

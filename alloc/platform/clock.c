@@ -21,7 +21,7 @@ static void begin_to_learn(struct sti_quick_clock *clock)
     clock->first_ns = clock->ns;
 }
 
-static void learn(struct sti_quick_clock *clock)
+static void clock_learn(struct sti_quick_clock *clock)
 {
     uint64_t ticks = clock->ticks - clock->first_ticks;
     uint64_t ns = clock->ns - clock->first_ns;
@@ -32,7 +32,7 @@ static void learn(struct sti_quick_clock *clock)
     clock->trusted = (uint64_t)(TRUSTED_NS / ns_per_tick);
 }
 
-static bool disagree(const struct sti_quick_clock *clock, uint64_t ticks, uint64_t ns)
+static bool clocks_disagree(const struct sti_quick_clock *clock, uint64_t ticks, uint64_t ns)
 {
     double by_counter = (double)(ticks - clock->ticks) * (double)clock->rate / 4294967296.0;
     double passed = (double)(ns - clock->ns);
@@ -47,13 +47,13 @@ uint64_t sti_quick_clock_correct(struct sti_quick_clock *clock)
     uint64_t after = __builtin_ia32_rdtsc();
     if (after - before > TICKS_OF_A_READING)
         return ns;
-    bool anew = clock->first_ns == 0 || (clock->rate != 0 && disagree(clock, before, ns));
+    bool anew = clock->first_ns == 0 || (clock->rate != 0 && clocks_disagree(clock, before, ns));
     clock->ticks = before;
     clock->ns = ns;
     if (anew)
         begin_to_learn(clock);
     else if (clock->rate == 0)
-        learn(clock);
+        clock_learn(clock);
     return ns;
 }
 

@@ -81,9 +81,9 @@ static inline uint64_t sti_quick_clock_now(struct sti_quick_clock *clock)
 
 /* Zeros at first. */
 struct sti_processor_clock {
-    uint64_t used; /* by the last reading, */
-    uint64_t at;   /* which was made then, by sti_clock_now */
-    uint64_t told; /* the largest one that was told: it never goes back */
+    uint64_t used;     /* by the last reading, */
+    uint64_t at;       /* which was made then, by sti_clock_now */
+    uint64_t returned; /* the largest one that was told: it never goes back */
 };
 
 #define STI_PROCESSOR_CLOCK_TRUSTED_NS UINT64_C(1000000)
@@ -96,9 +96,9 @@ static inline uint64_t sti_processor_clock_about(struct sti_processor_clock *clo
         clock->used = sti_clock_read(CLOCK_THREAD_CPUTIME_ID);
     }
     uint64_t used = clock->used + (now - clock->at);
-    if (used > clock->told)
-        clock->told = used;
-    return clock->told;
+    if (used > clock->returned)
+        clock->returned = used;
+    return clock->returned;
 }
 
 #endif

@@ -84,7 +84,7 @@ struct sti_hooks {
     void (*drop_hooks)(struct sti_scope *scope);
 
     /* By an unwind: may it begin here, begin it, and give it up for a jump (unwind.h). */
-    bool (*unwind_may_begin)(const struct sti_scope *scope, const void *plain_call);
+    bool (*unwind_may_begin)(const struct sti_scope *scope, const void *nothrow_call);
     void (*unwind_leave)(struct sti_scope *scope); /* does not return */
     void (*unwind_give_up)(struct sti_scope *scope);
     void (*unwind_at_boundary)(void); /* an exception is about to leave the function of a scope (boundary.c) */

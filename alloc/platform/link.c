@@ -27,7 +27,7 @@ static atomic_bool is_settled;
 /* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
  * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
  * search. */
-static const struct link_map *definer(const char *symbol)
+static const struct link_map *symbol_definer(const char *symbol)
 {
     const void *address = dlsym(RTLD_DEFAULT, symbol);
     const struct link_map *module = sti_module_of(address);
@@ -43,7 +43,8 @@ static const struct link_map *own_module(void)
 
 bool sti_link_has_terminate(void)
 {
-    return definer("_ZSt9terminatev") == own_module() && definer("_ZSt13set_terminatePFvvE") == own_module();
+    return symbol_definer("_ZSt9terminatev") == own_module() &&
+           symbol_definer("_ZSt13set_terminatePFvvE") == own_module();
 }
 
 /* Nor is there any where nobody is linked with C++. Found once, as nothing comes in front of it later:
@@ -55,7 +56,7 @@ bool sti_link_unwinds(void)
     static atomic_int known;
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (answer == UNKNOWN) {
-        answer = definer("_ZSt9terminatev") == NULL || sti_link_has_terminate() ? YES : NO;
+        answer = symbol_definer("_ZSt9terminatev") == NULL || sti_link_has_terminate() ? YES : NO;
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == YES;
@@ -107,12 +108,12 @@ static bool malloc_makes_our_blocks(void)
     return ours;
 }
 
-static stint_link_report look(void)
+static stint_link_report link_look(void)
 {
     stint_link_report report = { .size = sizeof report, .metered = true, .locked = true };
     const struct link_map *own = own_module();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        const struct link_map *module = definer(functions[i].symbol);
+        const struct link_map *module = symbol_definer(functions[i].symbol);
         if (module == own)
             continue;
         *(functions[i].is_lock ? &report.locked : &report.metered) = false;
@@ -134,13 +135,13 @@ static stint_link_report look(void)
 bool sti_link_has_malloc(void)
 {
     if (__builtin_expect(!atomic_load_explicit(&has_looked, memory_order_acquire), 0))
-        look();
+        link_look();
     return !atomic_load_explicit(&malloc_is_another_s, memory_order_relaxed);
 }
 
 #else
 
-static stint_link_report look(void)
+static stint_link_report link_look(void)
 {
     return (stint_link_report)STINT_LINK_REPORT_INIT;
 }
@@ -155,7 +156,7 @@ static bool is_good(const stint_link_report *report)
 __attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags)
 {
     if (!atomic_load_explicit(&is_settled, memory_order_acquire)) {
-        stint_link_report report = look();
+        stint_link_report report = link_look();
         atomic_store_explicit(&sti_link_is_good, is_good(&report), memory_order_relaxed);
         atomic_store_explicit(&is_settled, true, memory_order_release);
     }
@@ -178,9 +179,9 @@ int stint_link_check(stint_link_report *report)
         return ENOTSUP;
     if (report == NULL)
         return EINVAL;
-    stint_link_report found = look();
+    stint_link_report found = link_look();
     found.unwinds = sti_link_unwinds();
-    found.off = is_known_backend() ? sti_assumptions_tell() : OTHER_BACKEND;
+    found.off = is_known_backend() ? sti_assumptions_describe() : OTHER_BACKEND;
     int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, off), &found, sizeof found);
     if (error != 0)
         return error;

@@ -90,7 +90,7 @@ static bool read_tables(const struct sti_module *module, struct tables *tables)
     return true;
 }
 
-static uint32_t hash_of(const char *name)
+static uint32_t symbol_hash(const char *name)
 {
     uint32_t hash = 5381;
     for (; *name != '\0'; name++)
@@ -104,7 +104,7 @@ static bool may_contain(const struct tables *tables, uint32_t hash)
     return (word >> (hash % BITS_OF_WORD) & word >> ((hash >> tables->filter_shift) % BITS_OF_WORD) & 1) != 0;
 }
 
-static bool is_wanted(const struct tables *tables, uint32_t index, const char *name)
+static bool symbol_is_wanted(const struct tables *tables, uint32_t index, const char *name)
 {
     const ElfW(Sym) *symbol = &tables->symbols[index];
     return symbol->st_shndx != SHN_UNDEF &&
@@ -113,9 +113,9 @@ static bool is_wanted(const struct tables *tables, uint32_t index, const char *n
 }
 
 /* In its default version, where it has several; NULL: none. */
-static const ElfW(Sym) * find(const struct tables *tables, const char *name)
+static const ElfW(Sym) * symbol_find(const struct tables *tables, const char *name)
 {
-    uint32_t hash = hash_of(name);
+    uint32_t hash = symbol_hash(name);
     if (!may_contain(tables, hash))
         return NULL;
     uint32_t index = tables->buckets[hash % tables->bucket_count];
@@ -123,7 +123,7 @@ static const ElfW(Sym) * find(const struct tables *tables, const char *name)
         return NULL;
     for (;; index++) {
         uint32_t other = tables->chains[index - tables->first_hashed];
-        if ((other | 1) == (hash | 1) && is_wanted(tables, index, name))
+        if ((other | 1) == (hash | 1) && symbol_is_wanted(tables, index, name))
             return &tables->symbols[index];
         if ((other & 1) != 0)
             return NULL;
@@ -131,7 +131,7 @@ static const ElfW(Sym) * find(const struct tables *tables, const char *name)
 }
 
 /* Neither an indirect function, which the loader chooses, nor a thread-local variable. */
-static bool has_address(const ElfW(Sym) * symbol)
+static bool symbol_has_address(const ElfW(Sym) * symbol)
 {
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     return symbol->st_value != 0 && (type == STT_FUNC || type == STT_OBJECT || type == STT_NOTYPE);
@@ -139,8 +139,8 @@ static bool has_address(const ElfW(Sym) * symbol)
 
 static void *address_of(const struct tables *tables, const char *name)
 {
-    const ElfW(Sym) *symbol = find(tables, name);
-    return symbol != NULL && has_address(symbol) ? (void *)(tables->base + symbol->st_value) : NULL;
+    const ElfW(Sym) *symbol = symbol_find(tables, name);
+    return symbol != NULL && symbol_has_address(symbol) ? (void *)(tables->base + symbol->st_value) : NULL;
 }
 
 void *sti_module_symbol(struct sti_module module, const char *name)
@@ -167,7 +167,7 @@ static struct relocations relocations_of(const struct sti_module *module, ElfW(S
     return relocations;
 }
 
-static bool names(const struct relocations *relocations, const struct tables *tables, const char *name)
+static bool relocation_names(const struct relocations *relocations, const struct tables *tables, const char *name)
 {
     size_t i = 0;
     while (relocations->first != NULL && i < relocations->count) {
@@ -184,14 +184,15 @@ bool sti_module_imports(struct sti_module module, const char *name)
     const struct relocations late = relocations_of(&module, DT_JMPREL, DT_PLTRELSZ);
     const struct relocations early = relocations_of(&module, DT_RELA, DT_RELASZ);
     struct tables tables;
-    return read_tables(&module, &tables) && (names(&late, &tables, name) || names(&early, &tables, name));
+    return read_tables(&module, &tables) &&
+           (relocation_names(&late, &tables, name) || relocation_names(&early, &tables, name));
 }
 
 bool sti_module_defines(const struct link_map *module, const char *name)
 {
     struct tables tables;
     const struct sti_module loaded = sti_module_loaded(module);
-    return read_tables(&loaded, &tables) && find(&tables, name) != NULL;
+    return read_tables(&loaded, &tables) && symbol_find(&tables, name) != NULL;
 }
 
 /* abs can be nobody's but libc's. */
@@ -210,7 +211,7 @@ void *sti_libc_function(const char *name)
 uintptr_t sti_libc_code(const char *name)
 {
     struct tables tables;
-    const ElfW(Sym) *symbol = read_libc(&tables) ? find(&tables, name) : NULL;
+    const ElfW(Sym) *symbol = read_libc(&tables) ? symbol_find(&tables, name) : NULL;
     if (symbol == NULL || symbol->st_value == 0)
         return 0;
     uintptr_t address = tables.base + symbol->st_value;
@@ -222,47 +223,47 @@ uintptr_t sti_libc_code(const char *name)
 #if STI_OVERRIDES
 
 /* One line for each: X(its name here, libc's, parameters, arguments). */
-#define PLAIN_FUNCTIONS(X)                                                                                             \
-    X(sti_plain_mutex_lock, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))                                    \
-    X(sti_plain_mutex_trylock, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))                              \
-    X(sti_plain_mutex_clocklock, pthread_mutex_clocklock,                                                              \
+#define REAL_FUNCTIONS(X)                                                                                              \
+    X(sti_real_mutex_lock, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))                                     \
+    X(sti_real_mutex_trylock, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))                               \
+    X(sti_real_mutex_clocklock, pthread_mutex_clocklock,                                                               \
       (pthread_mutex_t * mutex, clockid_t clock, const struct timespec *until), (mutex, clock, until))                 \
-    X(sti_plain_mutex_unlock, pthread_mutex_unlock, (pthread_mutex_t * mutex), (mutex))                                \
-    X(sti_plain_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_plain_rwlock_clockwrlock, pthread_rwlock_clockwrlock,                                                        \
+    X(sti_real_mutex_unlock, pthread_mutex_unlock, (pthread_mutex_t * mutex), (mutex))                                 \
+    X(sti_real_rwlock_rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))                                \
+    X(sti_real_rwlock_wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))                                \
+    X(sti_real_rwlock_clockwrlock, pthread_rwlock_clockwrlock,                                                         \
       (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), (lock, clock, until))                  \
-    X(sti_plain_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                               \
-    X(sti_specific_create_plain, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                \
+    X(sti_real_rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t * lock), (lock))                                \
+    X(sti_real_specific_create, pthread_key_create, (pthread_key_t * key, void (*destructor)(void *)),                 \
       (key, destructor))                                                                                               \
-    X(sti_specific_set_plain, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
+    X(sti_real_specific_set, pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 
 #define PLAIN(own_name, name, parameters, arguments)                                                                   \
     int own_name parameters                                                                                            \
     {                                                                                                                  \
         STI_LIBC_FUNCTION(name)                                                                                        \
-        return plain arguments;                                                                                        \
+        return real arguments;                                                                                         \
     }
 
-PLAIN_FUNCTIONS(PLAIN)
+REAL_FUNCTIONS(PLAIN)
 
 #ifndef __x86_64__
 #error "where a jump goes is read for x86-64"
 #endif
 
 /* glibc keeps it disguised. */
-uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing)
+uintptr_t sti_resume_point_stack_pointer(const struct __jmp_buf_tag *resume_point)
 {
-    uintptr_t pointer = (uintptr_t)landing->__jmpbuf[6];
+    uintptr_t pointer = (uintptr_t)resume_point->__jmpbuf[6];
     __asm__("rorq $17, %0\n\txorq %%fs:0x30, %0" : "+r"(pointer));
     return pointer;
 }
 
 /* What libc calls all of them. */
-_Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value)
+_Noreturn void sti_real_longjmp(struct __jmp_buf_tag *resume_point, int value)
 {
     STI_LIBC_FUNCTION(siglongjmp)
-    plain(landing, value);
+    real(resume_point, value);
     __builtin_unreachable();
 }
 

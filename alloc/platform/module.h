@@ -55,10 +55,10 @@ uintptr_t sti_libc_code(const char *name);
  * start, with any lock held, and in signal handlers. Two threads at once find the same. */
 #define STI_LIBC_FUNCTION(name)                                                                                        \
     static __typeof__(name) *_Atomic found;                                                                            \
-    __typeof__(name) *plain = atomic_load_explicit(&found, memory_order_relaxed);                                      \
-    if (__builtin_expect(plain == NULL, 0)) {                                                                          \
-        *(void **)&plain = sti_libc_function(#name);                                                                   \
-        atomic_store_explicit(&found, plain, memory_order_relaxed);                                                    \
+    __typeof__(name) *real = atomic_load_explicit(&found, memory_order_relaxed);                                       \
+    if (__builtin_expect(real == NULL, 0)) {                                                                           \
+        *(void **)&real = sti_libc_function(#name);                                                                    \
+        atomic_store_explicit(&found, real, memory_order_relaxed);                                                     \
     }
 
 /* --- libc's own functions of locks and specific values, whatever this library overrides: a lock taken with these does
@@ -66,50 +66,50 @@ uintptr_t sti_libc_code(const char *name);
  * their names, so that a sanitizer sees them. */
 
 #if STI_OVERRIDES
-int sti_plain_mutex_lock(pthread_mutex_t *mutex);
-int sti_plain_mutex_trylock(pthread_mutex_t *mutex);
-int sti_plain_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
-int sti_plain_mutex_unlock(pthread_mutex_t *mutex);
-int sti_plain_rwlock_rdlock(pthread_rwlock_t *lock);
-int sti_plain_rwlock_wrlock(pthread_rwlock_t *lock);
-int sti_plain_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until);
-int sti_plain_rwlock_unlock(pthread_rwlock_t *lock);
-int sti_specific_create_plain(pthread_key_t *key, void (*destructor)(void *value));
-int sti_specific_set_plain(pthread_key_t key, const void *value);
+int sti_real_mutex_lock(pthread_mutex_t *mutex);
+int sti_real_mutex_trylock(pthread_mutex_t *mutex);
+int sti_real_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
+int sti_real_mutex_unlock(pthread_mutex_t *mutex);
+int sti_real_rwlock_rdlock(pthread_rwlock_t *lock);
+int sti_real_rwlock_wrlock(pthread_rwlock_t *lock);
+int sti_real_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until);
+int sti_real_rwlock_unlock(pthread_rwlock_t *lock);
+int sti_real_specific_create(pthread_key_t *key, void (*destructor)(void *value));
+int sti_real_specific_set(pthread_key_t key, const void *value);
 #else
-#define sti_specific_create_plain pthread_key_create
-#define sti_specific_set_plain pthread_setspecific
-#define sti_plain_mutex_lock pthread_mutex_lock
-#define sti_plain_mutex_trylock pthread_mutex_trylock
-#define sti_plain_mutex_unlock pthread_mutex_unlock
-#define sti_plain_rwlock_rdlock pthread_rwlock_rdlock
-#define sti_plain_rwlock_wrlock pthread_rwlock_wrlock
-#define sti_plain_rwlock_unlock pthread_rwlock_unlock
+#define sti_real_specific_create pthread_key_create
+#define sti_real_specific_set pthread_setspecific
+#define sti_real_mutex_lock pthread_mutex_lock
+#define sti_real_mutex_trylock pthread_mutex_trylock
+#define sti_real_mutex_unlock pthread_mutex_unlock
+#define sti_real_rwlock_rdlock pthread_rwlock_rdlock
+#define sti_real_rwlock_wrlock pthread_rwlock_wrlock
+#define sti_real_rwlock_unlock pthread_rwlock_unlock
 #if defined __SANITIZE_THREAD__
 /* The sanitizer does not know the other. */
-#define sti_plain_rwlock_clockwrlock(lock, clock, until) ((void)(until), pthread_rwlock_trywrlock(lock))
-#define sti_plain_mutex_clocklock(mutex, clock, until) ((void)(until), sched_yield(), sti_timed_out(mutex))
+#define sti_real_rwlock_clockwrlock(lock, clock, until) ((void)(until), pthread_rwlock_trywrlock(lock))
+#define sti_real_mutex_clocklock(mutex, clock, until) ((void)(until), sched_yield(), sti_timed_out(mutex))
 static inline int sti_timed_out(pthread_mutex_t *mutex)
 {
     int answer = pthread_mutex_trylock(mutex);
     return answer == EBUSY ? ETIMEDOUT : answer;
 }
 #else
-#define sti_plain_mutex_clocklock pthread_mutex_clocklock
-#define sti_plain_rwlock_clockwrlock pthread_rwlock_clockwrlock
+#define sti_real_mutex_clocklock pthread_mutex_clocklock
+#define sti_real_rwlock_clockwrlock pthread_rwlock_clockwrlock
 #endif
 #endif
 
-/* --- libc's own longjmp, whatever this library overrides: a jump to a landing of ours has seen to what it passes. Any
- * thread. */
+/* --- libc's own longjmp, whatever this library overrides: a jump to a resume point of ours has seen to what it passes.
+ * Any thread. */
 
 #if STI_OVERRIDES
-_Noreturn void sti_plain_longjmp(struct __jmp_buf_tag *landing, int value);
+_Noreturn void sti_real_longjmp(struct __jmp_buf_tag *resume_point, int value);
 
-/* The stack pointer that the code at the landing has: libc does not say where it keeps it (assumption.h). */
-uintptr_t sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
+/* The stack pointer that the code at the resume point has: libc does not say where it keeps it (assumption.h). */
+uintptr_t sti_resume_point_stack_pointer(const struct __jmp_buf_tag *resume_point);
 #else
-#define sti_plain_longjmp longjmp
+#define sti_real_longjmp longjmp
 #endif
 
 #endif

@@ -106,9 +106,9 @@ void sti_process_collect(void)
 sti_backend_heap *sti_process_begin_heap(sti_backend_heap *heap)
 {
     static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
-    sti_plain_mutex_lock(&beginning);
+    sti_real_mutex_lock(&beginning);
     heap = sti_backend_heap_begin(heap);
-    sti_plain_mutex_unlock(&beginning);
+    sti_real_mutex_unlock(&beginning);
     return heap;
 }
 
@@ -241,9 +241,9 @@ int sti_modules_visit(int (*visit)(struct dl_phdr_info *module, size_t size, voi
         return dl_iterate_phdr(visit, arg);
     looks = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_rwlock_rdlock(&looking);
+    sti_real_rwlock_rdlock(&looking);
     int answer = dl_iterate_phdr(visit, arg);
-    sti_plain_rwlock_unlock(&looking);
+    sti_real_rwlock_unlock(&looking);
     atomic_signal_fence(memory_order_seq_cst);
     looks = false;
     return answer;
@@ -258,7 +258,7 @@ static bool have_all_not_look(void)
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    return sti_plain_rwlock_clockwrlock(&looking, CLOCK_MONOTONIC, &until) == 0;
+    return sti_real_rwlock_clockwrlock(&looking, CLOCK_MONOTONIC, &until) == 0;
 }
 
 STI_FORK_HANDLER void sti_modules_before_fork(void)
@@ -269,7 +269,7 @@ STI_FORK_HANDLER void sti_modules_before_fork(void)
 STI_FORK_HANDLER void sti_modules_after_fork(void)
 {
     if (has_all_not_look)
-        sti_plain_rwlock_unlock(&looking);
+        sti_real_rwlock_unlock(&looking);
 }
 
 STI_FORK_HANDLER void sti_modules_in_child(void)
@@ -283,24 +283,24 @@ static pthread_rwlock_t works = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_N
 
 void sti_service_works(void)
 {
-    sti_plain_rwlock_rdlock(&works);
+    sti_real_rwlock_rdlock(&works);
 }
 
 void sti_service_rests(void)
 {
-    sti_plain_rwlock_unlock(&works);
+    sti_real_rwlock_unlock(&works);
 }
 
 /* Of the lock the child has a new one: libc has noted the number of the parent's thread in it. */
 pid_t sti_process_fork(void)
 {
-    sti_plain_rwlock_wrlock(&works);
+    sti_real_rwlock_wrlock(&works);
     others_rest = true;
     pid_t pid = fork();
     others_rest = false;
     if (pid == 0)
         works = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
     else
-        sti_plain_rwlock_unlock(&works);
+        sti_real_rwlock_unlock(&works);
     return pid;
 }

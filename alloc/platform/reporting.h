@@ -100,7 +100,7 @@ static inline void sti_reporting_ended(const struct sti_scope *scope)
 }
 
 /* A root keeps a block of so many bytes of the scope that is being rolled back. */
-static inline void sti_reporting_kept(const struct sti_thread *thread, const struct sti_root *root, size_t size)
+static inline void sti_reporting_retained(const struct sti_thread *thread, const struct sti_root *root, size_t size)
 {
     if (thread != NULL && thread->reporting != NULL)
         sti_hooks.reporting.kept(thread->reporting, root, size);

@@ -13,7 +13,7 @@
 #define SQRT_2 1.41421356237309504880
 #define LONGEST_INTERVAL 0x1p62 /* bytes; what does not fit an integer is never reached */
 
-static uint64_t rotated(uint64_t word, int bits)
+static uint64_t word_rotated(uint64_t word, int bits)
 {
     return word << bits | word >> (64 - bits);
 }
@@ -21,14 +21,14 @@ static uint64_t rotated(uint64_t word, int bits)
 /* xoshiro256++, by Blackman and Vigna, 2019. */
 static uint64_t next_random(uint64_t state[4])
 {
-    uint64_t result = rotated(state[0] + state[3], 23) + state[0];
+    uint64_t result = word_rotated(state[0] + state[3], 23) + state[0];
     uint64_t shifted = state[1] << 17;
     state[2] ^= state[0];
     state[3] ^= state[1];
     state[1] ^= state[2];
     state[0] ^= state[3];
     state[2] ^= shifted;
-    state[3] = rotated(state[3], 45);
+    state[3] = word_rotated(state[3], 45);
     return result;
 }
 

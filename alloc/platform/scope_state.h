@@ -97,8 +97,8 @@ struct sti_young {
     size_t held;                 /* bytes in its blocks, as far as is known; never too few */
     size_t measured;             /* so many they were when they were counted last */
     unsigned blocks;             /* made in all */
-    bool apart;                  /* what comes next must not lie in the thread's present nursery */
-    bool barred;                 /* the scope is never young */
+    bool other_nursery;          /* what comes next must not lie in the thread's present nursery */
+    bool no_nursery;             /* the scope is never young */
 };
 
 /* What is to be run, and what the executor asks for beyond stint_run. */
@@ -132,7 +132,7 @@ struct sti_shared_interrupt {
 
 struct sti_scope {
     struct sti_scope *below; /* what the thread was in before */
-    uintptr_t frame; /* of the function that runs it, then of its landing: frames below it are the task's. Not the
+    uintptr_t frame; /* of the function that runs it, then of its resume point: frames below it are the task's. Not the
                         scope's own address, which a sanitizer's may be elsewhere. Set before the scope is opened */
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
 
@@ -170,7 +170,7 @@ struct sti_scope {
     unsigned regions;      /* of blocking */
     unsigned warn;         /* options.warn */
     unsigned keeps;        /* regions whose blocks go to the process's heap; each is masked too */
-    unsigned covered;      /* under the watch's lock: hook.h */
+    unsigned suppressed;   /* under the watch's lock: hook.h */
     bool entered;          /* the account counts it as one that runs */
     bool finished;         /* stint_finish: nothing trips it any more */
     bool refused;          /* STINT_FAIL: an interrupt has been delivered */
@@ -199,7 +199,7 @@ struct sti_scope {
     uint64_t limits_counted;   /* this and the next two where others may change its limits (sti_scope_limits): which
                                   version it goes by, of bytes; */
     uint64_t limits_timed;     /* of time; */
-    uint64_t limits_told;      /* and of what the watch has told: hook.c */
+    uint64_t limits_notified;  /* and of what the watch has told: hook.c */
     const stint_token *token;
     const stint_token *stop;
     stint_on_interrupt on_interrupt;
@@ -214,7 +214,7 @@ struct sti_scope {
     bool signal_was_blocked;
     struct sti_cxx_state cxx; /* when the scope opened */
     struct sti_unwind unwind;
-    jmp_buf landing;
+    jmp_buf resume_point;
 
     /* What a rollback takes back. */
     struct sti_young young; /* what it has in the nursery */
@@ -259,7 +259,7 @@ static inline void sti_scope_begin_limits(struct sti_scope *scope)
 {
     scope->limits_counted = 0;
     scope->limits_timed = 0;
-    scope->limits_told = 0;
+    scope->limits_notified = 0;
 }
 
 /* The version of limits that another thread has changed since the scope took them; 0: no change. */

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-static size_t size_of(const void *given)
+static size_t struct_size(const void *given)
 {
     return *(const size_t *)given;
 }
 
 static bool has_size(const void *given, size_t first)
 {
-    return size_of(given) >= first && size_of(given) <= STI_SIZED_MAX;
+    return struct_size(given) >= first && struct_size(given) <= STI_SIZED_MAX;
 }
 
 static size_t smaller_of(size_t a, size_t b)
@@ -33,17 +33,17 @@ int sti_sized_in(void *ours, size_t size, size_t first, const void *given)
 {
     if (!has_size(given, first))
         return EINVAL;
-    if (!is_zero((const char *)given + size, (const char *)given + size_of(given)))
+    if (!is_zero((const char *)given + size, (const char *)given + struct_size(given)))
         return E2BIG;
     memset(ours, 0, size);
-    memcpy(ours, given, smaller_of(size, size_of(given)));
+    memcpy(ours, given, smaller_of(size, struct_size(given)));
     *(size_t *)ours = size;
     return 0;
 }
 
 int sti_sized_out(void *given, size_t first, const void *ours, size_t size)
 {
-    size_t theirs = size_of(given);
+    size_t theirs = struct_size(given);
     if (!has_size(given, first))
         return EINVAL;
     memset(given, 0, theirs);

@@ -66,7 +66,7 @@ static bool is_version_2(const struct sti_cgroup *group)
 }
 
 /* Go to the group below the mount, if it is there. */
-static void descend(struct sti_cgroup *group, const char *path)
+static void cgroup_descend(struct sti_cgroup *group, const char *path)
 {
     if (strlen(path) >= sizeof group->directory - group->top || strcmp(path, "/") == 0 || strstr(path, "/..") != NULL)
         return;
@@ -83,7 +83,7 @@ bool sti_cgroup_find(struct sti_cgroup *group, const char *root)
     group->top = (size_t)snprintf(group->directory, sizeof group->directory, "%s" MOUNT, root);
     if (path == NULL || group->top >= sizeof group->directory || !is_version_2(group))
         return false;
-    descend(group, path);
+    cgroup_descend(group, path);
     return true;
 }
 
@@ -112,7 +112,7 @@ static size_t limit_in(const struct sti_cgroup *group, const char *file)
     return strtoull(text, NULL, 10);
 }
 
-static size_t min(size_t a, size_t b)
+static size_t size_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -125,8 +125,8 @@ size_t sti_cgroup_memory_limit(const char *root)
     if (sti_cgroup_find(&group, root)) {
         do {
             size_t killed = limit_in(&group, "memory.max");
-            limit = min(limit, killed != SIZE_MAX ? killed - (killed >> KILL_MARGIN_SHIFT) : SIZE_MAX);
-            limit = min(limit, limit_in(&group, "memory.high"));
+            limit = size_min(limit, killed != SIZE_MAX ? killed - (killed >> KILL_MARGIN_SHIFT) : SIZE_MAX);
+            limit = size_min(limit, limit_in(&group, "memory.high"));
         } while (sti_cgroup_ascend(&group));
     }
     errno = error;
@@ -144,7 +144,7 @@ static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 static int kept = NONE;
 static struct stat kept_file; /* the kernel gives its numbers to no other file while this one is open */
 
-static bool is_ours(int descriptor)
+static bool descriptor_is_ours(int descriptor)
 {
     struct stat file;
     return descriptor >= 0 && fstat(descriptor, &file) == 0 && file.st_dev == kept_file.st_dev &&
@@ -152,7 +152,7 @@ static bool is_ours(int descriptor)
 }
 
 /* 0: it cannot be read, or is of a thread that has ended. */
-static size_t read_from(int descriptor)
+static size_t statm_read_from(int descriptor)
 {
     char text[128];
     ssize_t length = pread(descriptor, text, sizeof text - 1, 0);
@@ -165,13 +165,13 @@ static size_t read_from(int descriptor)
 
 static void keep_none(void)
 {
-    if (is_ours(kept))
+    if (descriptor_is_ours(kept))
         close(kept);
     kept = NONE;
 }
 
 /* Not where a program expects one of the standard three that it has closed. 0: with errno. */
-static size_t keep(const char *path)
+static size_t statm_keep(const char *path)
 {
     int opened = open(path, O_RDONLY | O_CLOEXEC);
     sti_process_note_use();
@@ -182,30 +182,30 @@ static size_t keep(const char *path)
     if (kept < 0 || fstat(kept, &kept_file) != 0)
         return 0;
     errno = EIO; /* unless it tells */
-    return read_from(kept);
+    return statm_read_from(kept);
 }
 
 /* The process's own is empty once its first thread has ended; then it is the calling thread's, for as long as there is
  * one. What tells nothing any more makes room first, so that there is a descriptor for the next. */
-static size_t read_anew(void)
+static size_t statm_read_anew(void)
 {
     keep_none();
-    size_t bytes = keep("/proc/self/statm");
+    size_t bytes = statm_keep("/proc/self/statm");
     if (bytes == 0 && kept != NONE) {
         keep_none();
-        bytes = keep("/proc/thread-self/statm");
+        bytes = statm_keep("/proc/thread-self/statm");
     }
     return bytes;
 }
 
 static size_t read_resident(void)
 {
-    sti_plain_mutex_lock(&reading);
-    size_t bytes = is_ours(kept) ? read_from(kept) : 0;
+    sti_real_mutex_lock(&reading);
+    size_t bytes = descriptor_is_ours(kept) ? statm_read_from(kept) : 0;
     if (bytes == 0)
-        bytes = read_anew();
+        bytes = statm_read_anew();
     int error = errno;
-    sti_plain_mutex_unlock(&reading);
+    sti_real_mutex_unlock(&reading);
     errno = error;
     return bytes;
 }
@@ -274,7 +274,7 @@ STI_FORK_HANDLER void sti_system_in_child(void)
     if (sti_process_is_partial())
         return;
     if (kept != NONE)
-        read_anew();
+        statm_read_anew();
     STI_SET_IN_CHILD(services, 0);
 }
 

@@ -81,13 +81,13 @@ struct sti_thread {
     uint64_t last_tick;             /* what it showed */
     atomic_size_t held;             /* this and the next two for the choice of a victim (global.c): by its scopes */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
-    atomic_bool sacrificed;         /* it is the victim */
+    atomic_bool is_victim;          /* it is the victim */
     atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (hold.h) */
     struct sti_quick_clock clock;
     struct sti_processor_clock processor;
     struct sti_thread *next;                     /* on the list of all records; set once */
     struct sti_share *shares;                    /* of groups (share.c); its own */
-    _Atomic(struct sti_share *) mail;            /* of those, which their tasks' threads have decided */
+    _Atomic(struct sti_share *) inbox;           /* of those, which their tasks' threads have decided */
     _Atomic(struct sti_forks *) forks;           /* the executor's; set by its own thread */
     _Atomic(struct sti_quarantine *) quarantine; /* debug mode's */
     struct sti_sampling sampling;

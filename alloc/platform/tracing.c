@@ -22,7 +22,7 @@ _Thread_local struct sti_trace_submitters sti_trace_submitters;
 
 /* --- One record. -------------------------------------------------------------------------------------------------- */
 
-static void lose(struct sti_trace_ring *ring)
+static void record_lose(struct sti_trace_ring *ring)
 {
     if (ring != NULL)
         sti_counter_add_own(&ring->lost);
@@ -42,13 +42,13 @@ static __attribute__((noinline)) struct sti_trace_ring *make_ring(struct sti_thr
 }
 
 /* NULL: it has none. */
-static struct sti_trace_ring *ring_of(struct sti_thread *thread, bool may_make)
+static struct sti_trace_ring *trace_ring_of_thread(struct sti_thread *thread, bool may_make)
 {
     struct sti_trace_ring *ring = thread != NULL ? atomic_load_explicit(&thread->trace, memory_order_relaxed) : NULL;
     return ring == NULL && thread != NULL && may_make ? make_ring(thread) : ring;
 }
 
-static bool has_room(struct sti_trace_ring *ring, uint64_t head, unsigned needed)
+static bool trace_ring_has_room(struct sti_trace_ring *ring, uint64_t head, unsigned needed)
 {
     if (head + needed - ring->known_tail <= STI_TRACE_RECORDS)
         return true;
@@ -56,31 +56,31 @@ static bool has_room(struct sti_trace_ring *ring, uint64_t head, unsigned needed
     return head + needed - ring->known_tail <= STI_TRACE_RECORDS;
 }
 
-static struct sti_trace_record *at(struct sti_trace_ring *ring, uint64_t index)
+static struct sti_trace_record *trace_ring_at(struct sti_trace_ring *ring, uint64_t index)
 {
     return &ring->records[index % STI_TRACE_RECORDS];
 }
 
-static void publish(struct sti_trace_ring *ring, uint64_t head)
+static void trace_ring_publish(struct sti_trace_ring *ring, uint64_t head)
 {
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
 /* The thread's first record of the trace. */
-static __attribute__((noinline)) bool begin(struct sti_trace_ring *ring, const struct sti_thread *thread,
-                                            unsigned epoch, unsigned needed)
+static __attribute__((noinline)) bool trace_ring_begin(struct sti_trace_ring *ring, const struct sti_thread *thread,
+                                                       unsigned epoch, unsigned needed)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (!has_room(ring, head, 1 + needed))
+    if (!trace_ring_has_room(ring, head, 1 + needed))
         return false;
-    struct sti_trace_record *record = at(ring, head);
+    struct sti_trace_record *record = trace_ring_at(ring, head);
     record->ns = 0; /* before what follows */
     record->mark = STI_TRACE_THREAD;
     record->number = thread->id;
     record->number_of = epoch;
     memset(record->name, 0, sizeof record->name);
     prctl(PR_GET_NAME, record->name);
-    publish(ring, head);
+    trace_ring_publish(ring, head);
     ring->epoch = epoch;
     ring->id = thread->id;
     ring->open = 0;
@@ -88,7 +88,7 @@ static __attribute__((noinline)) bool begin(struct sti_trace_ring *ring, const s
     return true;
 }
 
-static void release(struct sti_trace_ring *ring)
+static void trace_ring_release(struct sti_trace_ring *ring)
 {
     atomic_signal_fence(memory_order_release);
     ring->writing = false;
@@ -102,57 +102,57 @@ static inline bool is_begun(const struct sti_trace_ring *ring, const struct sti_
 
 /* The thread's ring, to be written to up to release, with room for so many records beside the ends of what is open.
  * NULL: there is none, and the record is lost. */
-static inline __attribute__((always_inline)) struct sti_trace_ring *acquire(struct sti_thread *thread, bool may_make,
-                                                                            unsigned needed)
+static inline __attribute__((always_inline)) struct sti_trace_ring *trace_ring_acquire(struct sti_thread *thread,
+                                                                                       bool may_make, unsigned needed)
 {
     unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
     if (epoch == 0)
         return NULL;
-    struct sti_trace_ring *ring = ring_of(thread, may_make);
+    struct sti_trace_ring *ring = trace_ring_of_thread(thread, may_make);
     if (ring == NULL || ring->writing) {
-        lose(ring);
+        record_lose(ring);
         return NULL;
     }
     ring->writing = true; /* before its room is looked at: a handler may take some */
     atomic_signal_fence(memory_order_acquire);
-    if (is_begun(ring, thread, epoch) || begin(ring, thread, epoch, needed)) {
-        if (has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), needed + ring->open))
+    if (is_begun(ring, thread, epoch) || trace_ring_begin(ring, thread, epoch, needed)) {
+        if (trace_ring_has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), needed + ring->open))
             return ring;
         if (needed > 1)
             ring->full_at = ring->known_tail;
     }
-    lose(ring);
-    release(ring);
+    record_lose(ring);
+    trace_ring_release(ring);
     return NULL;
 }
 
-static struct sti_trace_record *next(struct sti_trace_ring *ring, enum sti_trace_mark mark, uint64_t ns)
+static struct sti_trace_record *trace_ring_next(struct sti_trace_ring *ring, enum sti_trace_mark mark, uint64_t ns)
 {
-    struct sti_trace_record *record = at(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
+    struct sti_trace_record *record = trace_ring_at(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
     record->ns = ns;
     record->mark = (uint8_t)mark;
     record->number = 0;
     return record;
 }
 
-static void put(struct sti_trace_ring *ring)
+static void record_put(struct sti_trace_ring *ring)
 {
-    publish(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
-    release(ring);
+    trace_ring_publish(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
+    trace_ring_release(ring);
 }
 
-static struct sti_thread *self(void)
+static struct sti_thread *tracing_self(void)
 {
     struct sti_thread *thread = sti_thread_own();
     return thread != NULL ? thread : sti_thread_self_if_settled();
 }
 
-static uint64_t time_of(uint64_t ns)
+static uint64_t record_time(uint64_t ns)
 {
     return ns != 0 ? ns : sti_clock_now();
 }
 
-static void copy_name(struct sti_trace_record *record, const char *name)
+static void record_copy_name(struct sti_trace_record *record, const char *name)
 {
     size_t length = strnlen(name, sizeof record->name - 1);
     memcpy(record->name, name, length);
@@ -163,24 +163,24 @@ static void copy_name(struct sti_trace_record *record, const char *name)
 
 unsigned sti_trace_wake(uint64_t ns, uint64_t flow)
 {
-    struct sti_trace_ring *ring = acquire(self(), true, 1);
+    struct sti_trace_ring *ring = trace_ring_acquire(tracing_self(), true, 1);
     if (ring == NULL)
         return 0;
     unsigned epoch = ring->epoch;
-    next(ring, STI_TRACE_WAKE, ns)->flow = flow;
-    put(ring);
+    trace_ring_next(ring, STI_TRACE_WAKE, ns)->flow = flow;
+    record_put(ring);
     return epoch;
 }
 
 /* The thread's first submission in the trace: the thread's track has to have a name. */
 __attribute__((noinline)) unsigned sti_trace_begin_submitter(unsigned epoch)
 {
-    struct sti_thread *thread = self();
-    struct sti_trace_ring *ring = acquire(thread, true, 0);
+    struct sti_thread *thread = tracing_self();
+    struct sti_trace_ring *ring = trace_ring_acquire(thread, true, 0);
     if (ring == NULL)
         return 0;
     bool is_same = ring->epoch == epoch;
-    release(ring);
+    trace_ring_release(ring);
     if (!is_same)
         return 0;
     sti_trace_submitters.epoch = epoch;
@@ -188,8 +188,8 @@ __attribute__((noinline)) unsigned sti_trace_begin_submitter(unsigned epoch)
     return sti_trace_submitters.own;
 }
 
-static void put_submission(struct sti_trace_record *record, const stint_options *options, uint64_t ns,
-                           unsigned submitter)
+static void record_put_submission(struct sti_trace_record *record, const stint_options *options, uint64_t ns,
+                                  unsigned submitter)
 {
     record->number = (int32_t)submitter;
     record->flow = (uintptr_t)options;
@@ -198,21 +198,21 @@ static void put_submission(struct sti_trace_record *record, const stint_options 
 
 unsigned sti_trace_steal(const stint_options *options, uint64_t submitted_ns, unsigned submitter)
 {
-    struct sti_trace_ring *ring = acquire(self(), true, 1);
+    struct sti_trace_ring *ring = trace_ring_acquire(tracing_self(), true, 1);
     if (ring == NULL)
         return submitter;
-    put_submission(next(ring, STI_TRACE_STEAL, sti_clock_now()), options, submitted_ns, submitter);
-    put(ring);
+    record_put_submission(trace_ring_next(ring, STI_TRACE_STEAL, sti_clock_now()), options, submitted_ns, submitter);
+    record_put(ring);
     return submitter & ~STI_TRACE_THREAD_MASK;
 }
 
 void sti_trace_interrupt(enum sti_trace_mark mark, int number)
 {
-    struct sti_trace_ring *ring = acquire(sti_thread_own(), false, 1);
+    struct sti_trace_ring *ring = trace_ring_acquire(sti_thread_own(), false, 1);
     if (ring == NULL)
         return;
-    next(ring, mark, sti_clock_now())->number = number;
-    put(ring);
+    trace_ring_next(ring, mark, sti_clock_now())->number = number;
+    record_put(ring);
 }
 
 /* --- Slices. ------------------------------------------------------------------------------------------------------ */
@@ -220,13 +220,13 @@ void sti_trace_interrupt(enum sti_trace_mark mark, int number)
 /* Behind what is missing, of a slice that has room. False: not for this as well. */
 static __attribute__((noinline, cold)) bool put_lost(struct sti_trace_ring *ring)
 {
-    if (!has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), 3 + ring->open)) {
+    if (!trace_ring_has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), 3 + ring->open)) {
         ring->full_at = ring->known_tail;
         return false;
     }
-    struct sti_trace_record *record = next(ring, STI_TRACE_LOST, 0);
+    struct sti_trace_record *record = trace_ring_next(ring, STI_TRACE_LOST, 0);
     record->flow = sti_counter_read(&ring->lost);
-    publish(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
+    trace_ring_publish(ring, atomic_load_explicit(&ring->head, memory_order_relaxed));
     ring->full_at = UINT64_MAX;
     return true;
 }
@@ -235,20 +235,20 @@ static inline __attribute__((always_inline)) struct sti_trace_record *
 open_slice(struct sti_thread *thread, enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
            struct sti_trace_ring **ring)
 {
-    *ring = acquire(thread, true, 2);
+    *ring = trace_ring_acquire(thread, true, 2);
     if (*ring == NULL)
         return NULL;
     bool is_behind = (*ring)->full_at == UINT64_MAX || put_lost(*ring);
     if (!is_behind || (*ring)->open == STI_TRACE_OPEN) {
-        lose(*ring);
-        release(*ring);
+        record_lose(*ring);
+        trace_ring_release(*ring);
         return NULL;
     }
-    struct sti_trace_record *record = next(*ring, mark, time_of(ns));
+    struct sti_trace_record *record = trace_ring_next(*ring, mark, record_time(ns));
     record->depth = (uint8_t)(*ring)->open;
     (*ring)->keys[(*ring)->open++] = key;
     if (name != NULL)
-        copy_name(record, name);
+        record_copy_name(record, name);
     else
         record->name[0] = '\0';
     return record;
@@ -261,7 +261,7 @@ static inline __attribute__((always_inline)) struct sti_trace_record *close_slic
                                                                                   struct sti_trace_ring **ring)
 {
     unsigned epoch = atomic_load_explicit(&sti_trace_epoch, memory_order_relaxed);
-    *ring = ring_of(thread, false);
+    *ring = trace_ring_of_thread(thread, false);
     unsigned depth = *ring != NULL ? (*ring)->open : 0;
     if (depth == 0 || !is_begun(*ring, thread, epoch) || (*ring)->writing)
         return NULL;
@@ -272,7 +272,7 @@ static inline __attribute__((always_inline)) struct sti_trace_record *close_slic
     (*ring)->writing = true;
     atomic_signal_fence(memory_order_acquire);
     (*ring)->open = depth - 1;
-    struct sti_trace_record *record = next(*ring, mark, time_of(ns));
+    struct sti_trace_record *record = trace_ring_next(*ring, mark, record_time(ns));
     record->depth = (uint8_t)(depth - 1);
     return record;
 }
@@ -304,10 +304,10 @@ void sti_trace_begin_task(struct sti_thread *thread, const void *key, uint64_t n
     struct sti_trace_record *record = open_slice(thread, STI_TRACE_BEGIN_TASK, key, ns, name, &ring);
     if (record == NULL)
         return;
-    put_submission(record, options, request->submitted_ns, sti_trace_submitters.of_next);
+    record_put_submission(record, options, request->submitted_ns, sti_trace_submitters.of_next);
     if (name == NULL || name[0] == '\0')
         memcpy(record->name, place_of(ring, request->fn), sizeof record->name); /* of one size, so without a call */
-    put(ring);
+    record_put(ring);
 }
 
 void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns, const stint_outcome *outcome)
@@ -325,19 +325,19 @@ void sti_trace_end_task(struct sti_thread *thread, const void *key, uint64_t ns,
     record->queued = outcome->usage.queued_ns;
     record->samples = outcome->usage.samples;
     record->deferred = outcome->usage.deferred;
-    put(ring);
+    record_put(ring);
 }
 
 void sti_trace_begin(enum sti_trace_mark mark, const void *key, uint64_t ns, const char *name,
                      const struct sti_thread *owner)
 {
     struct sti_trace_ring *ring;
-    struct sti_trace_record *record = open_slice(self(), mark, key, ns, name, &ring);
+    struct sti_trace_record *record = open_slice(tracing_self(), mark, key, ns, name, &ring);
     if (record == NULL)
         return;
     record->flow = owner != NULL ? sti_trace_flow(key, record->ns) : 0;
     record->number = owner != NULL ? owner->id : 0;
-    put(ring);
+    record_put(ring);
 }
 
 void sti_trace_end(enum sti_trace_mark mark, const void *key, uint64_t value, unsigned epoch)
@@ -347,5 +347,5 @@ void sti_trace_end(enum sti_trace_mark mark, const void *key, uint64_t value, un
     if (record == NULL)
         return;
     record->flow = epoch == STI_TRACE_ANY || epoch == ring->epoch ? value : 0;
-    put(ring);
+    record_put(ring);
 }

@@ -61,7 +61,7 @@ static bool lies_in(const struct entry *entry, uintptr_t address)
     return false;
 }
 
-static const struct entry *find(uintptr_t address)
+static const struct entry *quarantine_find(uintptr_t address)
 {
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         const struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_acquire);
@@ -74,9 +74,9 @@ static const struct entry *find(uintptr_t address)
 }
 
 /* The instruction is tried again after this, with whatever was there before for it: a debugger or a core shows it. */
-static void on_fault(int number, siginfo_t *info, void *context)
+static void quarantine_on_fault(int number, siginfo_t *info, void *context)
 {
-    const struct entry *entry = find((uintptr_t)info->si_addr);
+    const struct entry *entry = quarantine_find((uintptr_t)info->si_addr);
     if (entry != NULL)
         sti_debug_say("stint: %p was memory of task %s, which has been rolled back: a stale pointer is used here",
                       info->si_addr, entry->task[0] != '\0' ? entry->task : "(without a name)");
@@ -90,7 +90,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 static void hear_faults(void)
 {
-    struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    struct sigaction action = { .sa_sigaction = quarantine_on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &before_ours);
 }
@@ -118,7 +118,7 @@ static void note_page(const struct sti_backend_area *area, void *argument)
     }
 }
 
-static void protect(struct entry *entry, int protection)
+static void quarantine_protect(struct entry *entry, int protection)
 {
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++) {
@@ -132,16 +132,16 @@ static void protect(struct entry *entry, int protection)
 static void close_off(struct entry *entry)
 {
     sti_backend_theap_areas(entry->heap->theap, note_page, entry);
-    protect(entry, PROT_NONE);
+    quarantine_protect(entry, PROT_NONE);
 }
 
 static void open_up(struct entry *entry)
 {
-    protect(entry, PROT_READ | PROT_WRITE);
+    quarantine_protect(entry, PROT_READ | PROT_WRITE);
     atomic_store_explicit(&entry->count, 0, memory_order_relaxed);
 }
 
-static void let_out(struct entry *entry)
+static void quarantine_let_out(struct entry *entry)
 {
     if (entry->heap == NULL)
         return;
@@ -150,12 +150,12 @@ static void let_out(struct entry *entry)
     entry->heap = NULL;
 }
 
-static void end_thread(void *argument)
+static void quarantine_end_thread(void *argument)
 {
     struct sti_quarantine *quarantine = argument;
     quarantine->ended = true;
     for (unsigned i = 0; i < MAX_HEAPS; i++)
-        let_out(&quarantine->entries[i]);
+        quarantine_let_out(&quarantine->entries[i]);
 }
 
 void sti_quarantine_end_thread(struct sti_thread *thread)
@@ -164,7 +164,7 @@ void sti_quarantine_end_thread(struct sti_thread *thread)
     if (quarantine == NULL)
         return;
     quarantine->owner = thread->id;
-    end_thread(quarantine);
+    quarantine_end_thread(quarantine);
 }
 
 /* Its thread has another id in the child of a fork(2). */
@@ -177,7 +177,7 @@ STI_FORK_HANDLER void sti_quarantine_in_child(void)
         own->owner = thread->id;
 }
 
-static struct sti_quarantine *make(struct sti_thread *thread)
+static struct sti_quarantine *quarantine_make(struct sti_thread *thread)
 {
     static pthread_once_t heard = PTHREAD_ONCE_INIT;
     struct sti_quarantine *quarantine = sti_process_lasting_calloc(1, sizeof *quarantine);
@@ -191,11 +191,11 @@ static struct sti_quarantine *quarantine_of(struct sti_thread *thread)
 {
     struct sti_quarantine *quarantine = atomic_load_explicit(&thread->quarantine, memory_order_relaxed);
     if (quarantine == NULL)
-        quarantine = make(thread);
+        quarantine = quarantine_make(thread);
     if (quarantine == NULL || quarantine->owner == thread->id)
         return quarantine != NULL && !quarantine->ended ? quarantine : NULL;
     quarantine->owner = thread->id;
-    quarantine->ended = __cxa_thread_atexit_impl(end_thread, quarantine, &__dso_handle) != 0;
+    quarantine->ended = __cxa_thread_atexit_impl(quarantine_end_thread, quarantine, &__dso_handle) != 0;
     return quarantine->ended ? NULL : quarantine;
 }
 
@@ -206,7 +206,7 @@ bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap)
         return false;
     struct entry *entry = &quarantine->entries[quarantine->next];
     quarantine->next = (quarantine->next + 1) % MAX_HEAPS;
-    let_out(entry);
+    quarantine_let_out(entry);
     entry->heap = heap;
     memcpy(entry->task, heap->task, sizeof entry->task);
     close_off(entry);

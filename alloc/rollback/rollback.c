@@ -10,7 +10,7 @@
 #include "alloc/heap/checked.h"
 #include "alloc/heap/free.h"
 #include "alloc/heap/heap.h"
-#include "alloc/heap/kept.h"
+#include "alloc/heap/retained.h"
 #include "alloc/heap/retired.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/platform/backend.h"
@@ -63,7 +63,7 @@ static size_t keep_what_is_pointed_to(struct sti_thread *thread, struct sti_heap
     sti_kept_begin(kept);
     while (*list != NULL) {
         struct sti_heap *heap = *list;
-        if (sti_heap_kept(heap) == 0) {
+        if (sti_heap_retained(heap) == 0) {
             list = &heap->next;
         } else {
             *list = heap->next;
@@ -82,7 +82,7 @@ static void name_after(struct sti_heap *list, const char *task)
         strncpy(list->task, task != NULL ? task : "", sizeof list->task - 1);
 }
 
-static void give_up(struct sti_thread *thread, struct sti_heap *heap)
+static void heap_give_up(struct sti_thread *thread, struct sti_heap *heap)
 {
     if (__builtin_expect(sti_debug_is_on, 0) && heap->backend != NULL) {
         if (sti_checked_is_on)
@@ -107,7 +107,7 @@ size_t sti_heap_rollback(struct sti_thread *thread, struct sti_heap *list, const
     sti_sampling_end_heaps(thread, list, false);
     while (list != NULL) {
         struct sti_heap *next = list->next;
-        give_up(thread, list);
+        heap_give_up(thread, list);
         list = next;
     }
     return kept;

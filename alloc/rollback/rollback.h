@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rollback of heaps: they are destroyed, but for what a root leads to, which becomes the process's (kept.h). In
+ * The rollback of heaps: they are destroyed, but for what a root leads to, which becomes the process's (retained.h). In
  * debug mode they are kept for a while, out of reach (quarantine.h). */
 #ifndef STI_ALLOC_ROLLBACK_ROLLBACK_H
 #define STI_ALLOC_ROLLBACK_ROLLBACK_H

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "alloc/heap/heap.h"
-#include "alloc/heap/kept.h"
+#include "alloc/heap/retained.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/platform/caller.h"
-#include "alloc/platform/lasting.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/reporting.h"
 
@@ -33,9 +33,9 @@
  * Other threads may write the roots meanwhile: a word is read whole, and who stores a pointer to this task's block at
  * this very moment got it from a task that is being rolled back, which no scan could help.
  *
- * The loader's lock is held while it is asked where modules have their variables. What is never unloaded (lasting.h) is
- * read afterwards, or threads that roll back would wait for each other; any other module, which another thread may be
- * unloading, is read with the lock. */
+ * The loader's lock is held while it is asked where modules have their variables. What is never unloaded (permanent.h)
+ * is read afterwards, or threads that roll back would wait for each other; any other module, which another thread may
+ * be unloading, is read with the lock. */
 
 #define SAMPLED_EVERY 64
 #define MAX_HITS 16
@@ -97,7 +97,7 @@ static bool is_of_libc(uintptr_t address)
            address != (uintptr_t)&stdout && address != (uintptr_t)&stderr;
 }
 
-static void push(struct scan *scan, struct sti_heap_block block)
+static void scan_push(struct scan *scan, struct sti_heap_block block)
 {
     if (scan->pending_count == scan->pending_capacity) {
         size_t larger = scan->pending_capacity == 0 ? 64 : 2 * scan->pending_capacity;
@@ -122,7 +122,7 @@ static void note_hit(struct scan *scan, const struct sti_root *root, const struc
 }
 
 /* A root without a module is a word of a marked block. */
-static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
+static __attribute__((noinline)) void scan_look_at(struct scan *scan, uintptr_t word, const struct sti_root *root)
 {
     struct sti_heap_block block;
     struct sti_heap *heap = scan->heaps;
@@ -135,7 +135,7 @@ static __attribute__((noinline)) void look_at(struct scan *scan, uintptr_t word,
     if (found == STI_HEAP_UNKNOWN)
         scan->blind = true;
     if (found == STI_HEAP_NEW && !heap->is_of_libc && heap->reach == 0) /* what libc's point to is libc's */
-        push(scan, block);
+        scan_push(scan, block);
     if (root->module != NULL && scan->hit_count < MAX_HITS)
         note_hit(scan, root, heap, found == STI_HEAP_NEW ? block.size : 0);
 }
@@ -191,7 +191,7 @@ scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const 
             struct sti_root root = {
                 .address = at, .offset = at - range->base, .module = range->module, .where = range->where
             };
-            look_at(scan, word, &root);
+            scan_look_at(scan, word, &root);
         }
     }
 }
@@ -216,7 +216,7 @@ static __attribute__((noinline)) bool scan_readable(struct scan *scan, const str
     return true;
 }
 
-static bool align(uintptr_t *begin, uintptr_t *end)
+static bool range_align(uintptr_t *begin, uintptr_t *end)
 {
     *begin = (*begin + sizeof(uintptr_t) - 1) & ~(uintptr_t)(sizeof(uintptr_t) - 1);
     *end &= ~(uintptr_t)(sizeof(uintptr_t) - 1);
@@ -225,7 +225,7 @@ static bool align(uintptr_t *begin, uintptr_t *end)
 
 static void scan_range(struct scan *scan, const struct range *range, uintptr_t begin, uintptr_t end)
 {
-    if (!align(&begin, &end))
+    if (!range_align(&begin, &end))
         return;
     if (sti_readable_all())
         scan_words(scan, range, begin, (const uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
@@ -321,7 +321,7 @@ static void scan_specifics(struct scan *scan)
         uintptr_t word = (uintptr_t)pthread_getspecific(key);
         if (word - scan->begin < scan->end - scan->begin) {
             struct sti_root root = { .offset = key, .module = "", .where = "specific" };
-            look_at(scan, word, &root);
+            scan_look_at(scan, word, &root);
         }
     }
 }
@@ -337,7 +337,7 @@ static void look_at_cache(const void *locale, const void *facet, void *argument)
     while (heap != NULL && !sti_heap_map_covers(heap, (uintptr_t)locale))
         heap = heap->next;
     if (heap == NULL)
-        look_at(scan, (uintptr_t)facet, &root);
+        scan_look_at(scan, (uintptr_t)facet, &root);
 }
 
 static void scan_marked(struct scan *scan)
@@ -371,12 +371,12 @@ static void pin_all(struct sti_heap *list, bool pinned)
     }
 }
 
-static size_t sum_kept(const struct sti_heap *list)
+static size_t sum_retained(const struct sti_heap *list)
 {
-    size_t kept = 0;
+    size_t retained = 0;
     for (; list != NULL; list = list->next)
-        kept += sti_heap_kept(list);
-    return kept;
+        retained += sti_heap_retained(list);
+    return retained;
 }
 
 size_t sti_roots_pin(struct sti_heap *list, const char *task)
@@ -385,7 +385,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     bool mapped = make_maps(list);
     pin_all(list, !mapped);
     if (!mapped)
-        return sum_kept(list);
+        return sum_retained(list);
     struct scan scan = { .heaps = list, .begin = UINTPTR_MAX };
     for (const struct sti_heap *heap = list; heap != NULL; heap = heap->next) {
         if (heap->map.count == 0)
@@ -401,13 +401,14 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     scan_marked(&scan);
     if (scan.blind)
         pin_all(list, true);
-    size_t kept = sum_kept(list);
+    size_t retained = sum_retained(list);
     for (size_t i = 0; i < scan.hit_count; i++) {
-        sti_reporting_kept(sti_thread_own(), &scan.hits[i].root, scan.hits[i].size);
-        sti_roots_report(&scan.hits[i].root, sti_heap_kept(scan.hits[i].heap), sti_kept_bytes() + kept, task);
+        sti_reporting_retained(sti_thread_own(), &scan.hits[i].root, scan.hits[i].size);
+        sti_roots_report(&scan.hits[i].root, sti_heap_retained(scan.hits[i].heap), sti_retained_bytes() + retained,
+                         task);
         sti_process_free(scan.hits[i].module);
     }
-    return kept;
+    return retained;
 }
 
 /* --- Telling the user of roots that keep a heap, once a root. Any thread; one at a time. --- */
@@ -418,8 +419,8 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static stint_root_report_fn *report_function;
 static void *report_argument;
-static uintptr_t told[REMEMBERED];
-static size_t told_count;
+static uintptr_t reported[REMEMBERED];
+static size_t reported_count;
 static size_t said; /* the bytes that were too many the last time it was said; 0: they were not */
 
 void stint_roots_set_report(stint_root_report_fn *report, void *arg)
@@ -429,7 +430,7 @@ void stint_roots_set_report(stint_root_report_fn *report, void *arg)
     pthread_mutex_lock(&lock);
     report_function = report;
     report_argument = arg;
-    told_count = 0;
+    reported_count = 0;
     pthread_mutex_unlock(&lock);
 }
 
@@ -448,13 +449,13 @@ static const char *exported_symbol(uintptr_t address)
 static bool first_time(const struct sti_root *root)
 {
     uintptr_t identity = root->address != 0 ? root->address : root->offset + 1;
-    for (size_t i = 0; i < told_count; i++) {
-        if (told[i] == identity)
+    for (size_t i = 0; i < reported_count; i++) {
+        if (reported[i] == identity)
             return false;
     }
-    if (told_count == REMEMBERED)
+    if (reported_count == REMEMBERED)
         return false;
-    told[told_count++] = identity;
+    reported[reported_count++] = identity;
     return true;
 }
 
@@ -469,16 +470,16 @@ static bool must_say_too_much(size_t all)
     return must;
 }
 
-void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task)
+void sti_roots_report(const struct sti_root *root, size_t retained, size_t all, const char *task)
 {
     pthread_mutex_lock(&lock);
     stint_root_report_fn *function = report_function;
     void *argument = report_argument;
     bool too_much = all > TOO_MUCH;
     bool must = must_say_too_much(all);
-    bool tell = function != NULL && (first_time(root) || must);
+    bool reports = function != NULL && (first_time(root) || must);
     pthread_mutex_unlock(&lock);
-    if (!tell)
+    if (!reports)
         return;
     stint_root public = {
         .address = (const void *)root->address,
@@ -487,7 +488,7 @@ void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, cons
         .where = root->where,
         .offset = root->offset,
         .task = task,
-        .kept = kept,
+        .kept = retained,
         .kept_in_all = all,
         .too_much = too_much,
     };

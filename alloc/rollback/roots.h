@@ -31,6 +31,6 @@ bool sti_roots_are_scanned(void);
 size_t sti_roots_pin(struct sti_heap *list, const char *task);
 
 /* Tell the user's function, once a root, and whenever the bytes in all that is kept pass the limit, and double. */
-void sti_roots_report(const struct sti_root *root, size_t kept, size_t all, const char *task);
+void sti_roots_report(const struct sti_root *root, size_t retained, size_t all, const char *task);
 
 #endif

@@ -48,24 +48,24 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool inside;
 
 /* False: a signal handler has found this thread in here, and nothing can be noted now. */
-static bool lock(void)
+static bool undo_lock(void)
 {
     if (inside)
         return false;
     inside = true;
     atomic_signal_fence(memory_order_seq_cst);
-    sti_plain_mutex_lock(&mutex);
+    sti_real_mutex_lock(&mutex);
     return true;
 }
 
-static void unlock(void)
+static void undo_unlock(void)
 {
-    sti_plain_mutex_unlock(&mutex);
+    sti_real_mutex_unlock(&mutex);
     atomic_signal_fence(memory_order_seq_cst);
     inside = false;
 }
 
-static struct sti_undo **list_of(const void *key)
+static struct sti_undo **undo_list(const void *key)
 {
     return &sti_undo_table[(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
 }
@@ -74,13 +74,13 @@ _Static_assert(LISTS == 1 << 12, "the hash has as many bits");
 /* With the lock, as what follows. */
 static bool is_noted(const struct sti_undo_log *log, const struct sti_undo_kind *kind, const void *key)
 {
-    const struct sti_undo *entry = *list_of(key);
+    const struct sti_undo *entry = *undo_list(key);
     while (entry != NULL && (entry->log != log || entry->kind != kind || entry->key != key))
         entry = entry->next_of_table;
     return entry != NULL;
 }
 
-static void put_first(struct sti_undo *entry, struct sti_undo_log *log)
+static void undo_put_first(struct sti_undo *entry, struct sti_undo_log *log)
 {
     entry->log = log;
     entry->next = log->first;
@@ -90,9 +90,9 @@ static void put_first(struct sti_undo *entry, struct sti_undo_log *log)
     log->first = entry;
 }
 
-static void take_off(struct sti_undo *entry)
+static void undo_take_off(struct sti_undo *entry)
 {
-    struct sti_undo **link = list_of(entry->key);
+    struct sti_undo **link = undo_list(entry->key);
     while (*link != entry)
         link = &(*link)->next_of_table;
     *link = entry->next_of_table;
@@ -115,10 +115,10 @@ static void drop_all(struct sti_undo *list)
 /* By this scope: what is noted then knows how it was before. */
 static bool is_changed(const struct sti_undo_log *log, const struct sti_undo_kind *kind, const void *key)
 {
-    if (!lock())
+    if (!undo_lock())
         return false;
     bool noted = is_noted(log, kind, key);
-    unlock();
+    undo_unlock();
     return noted;
 }
 
@@ -145,16 +145,16 @@ bool sti_undo_add(const struct sti_undo_kind *kind, void *key, const void *befor
     *entry = (struct sti_undo){ .kind = kind, .key = key };
     if (kind->size > 0)
         memcpy(entry->before, before, kind->size);
-    if (!lock()) {
+    if (!undo_lock()) {
         sti_process_free(entry);
         return kind->sort != STI_UNDO_OF_PAGES;
     }
-    struct sti_undo **list = list_of(key);
+    struct sti_undo **list = undo_list(key);
     entry->next_of_table = *list;
     *list = entry;
-    put_first(entry, log);
+    undo_put_first(entry, log);
     atomic_fetch_add_explicit(&sti_undo_count, 1, memory_order_relaxed);
-    unlock();
+    undo_unlock();
     return true;
 }
 
@@ -164,13 +164,13 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
     const struct sti_undo_log *own = thread != NULL ? thread->scope->undo : NULL;
     struct sti_undo *ended = NULL;
     bool was_own = false;
-    if (!lock())
+    if (!undo_lock())
         return false;
-    for (struct sti_undo *entry = *list_of(key), *next; entry != NULL; entry = next) {
+    for (struct sti_undo *entry = *undo_list(key), *next; entry != NULL; entry = next) {
         next = entry->next_of_table;
         if (entry->kind != kind || entry->key != key)
             continue;
-        take_off(entry);
+        undo_take_off(entry);
         entry->next = ended;
         ended = entry;
         if (entry->log != own)
@@ -179,7 +179,7 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
         if (before != NULL)
             memcpy(before, entry->before, kind->size);
     }
-    unlock();
+    undo_unlock();
     drop_all(ended);
     return was_own;
 }
@@ -188,7 +188,8 @@ bool sti_undo_end_noted(const struct sti_undo_kind *kind, const void *key, void 
 
 /* Off the log and the table, as a list, the newest first: those of the sorts up to this one; where there is an outer
  * log, of these what that has noted too. With the lock. */
-static struct sti_undo *take(struct sti_undo_log *log, enum sti_undo_sort last, const struct sti_undo_log *outer)
+static struct sti_undo *undo_log_take(struct sti_undo_log *log, enum sti_undo_sort last,
+                                      const struct sti_undo_log *outer)
 {
     struct sti_undo *list = NULL;
     struct sti_undo **end = &list;
@@ -196,7 +197,7 @@ static struct sti_undo *take(struct sti_undo_log *log, enum sti_undo_sort last, 
         next = entry->next;
         if (entry->kind->sort > last || (outer != NULL && !is_noted(outer, entry->kind, entry->key)))
             continue;
-        take_off(entry);
+        undo_take_off(entry);
         entry->next = NULL;
         *end = entry;
         end = &entry->next;
@@ -206,14 +207,14 @@ static struct sti_undo *take(struct sti_undo_log *log, enum sti_undo_sort last, 
 
 static struct sti_undo *take_locked(struct sti_undo_log *log, enum sti_undo_sort last)
 {
-    lock();
-    struct sti_undo *list = take(log, last, NULL);
-    unlock();
+    undo_lock();
+    struct sti_undo *list = undo_log_take(log, last, NULL);
+    undo_unlock();
     return list;
 }
 
 /* The entries of the one log are the newest of the other. With the lock. */
-static void append(struct sti_undo_log *from, struct sti_undo_log *to)
+static void undo_log_append(struct sti_undo_log *from, struct sti_undo_log *to)
 {
     struct sti_undo **end = &from->first;
     for (; *end != NULL; end = &(*end)->next)
@@ -227,22 +228,22 @@ static void append(struct sti_undo_log *from, struct sti_undo_log *to)
 }
 
 /* What both have noted the outer one knows from before. */
-static void hand_over(struct sti_undo_log **from, struct sti_undo_log **to)
+static void undo_log_hand_over(struct sti_undo_log **from, struct sti_undo_log **to)
 {
     struct sti_undo_log *log = *from;
     struct sti_undo *ended = NULL;
     if (log == NULL)
         return;
     *from = NULL;
-    lock();
+    undo_lock();
     if (*to == NULL) {
         *to = log;
         log = NULL;
     } else {
-        ended = take(log, STI_UNDO_OF_PAGES, *to);
-        append(log, *to);
+        ended = undo_log_take(log, STI_UNDO_OF_PAGES, *to);
+        undo_log_append(log, *to);
     }
-    unlock();
+    undo_unlock();
     sti_process_free(log);
     drop_all(ended);
 }
@@ -253,7 +254,7 @@ void sti_undo_commit(struct sti_scope *scope)
     if (log == NULL)
         return;
     if (scope->outer != NULL) {
-        hand_over(&scope->undo, &scope->outer->undo);
+        undo_log_hand_over(&scope->undo, &scope->outer->undo);
         return;
     }
     scope->undo = NULL;
@@ -262,7 +263,7 @@ void sti_undo_commit(struct sti_scope *scope)
 }
 
 /* Closing a handle may call the application, and be a point of cancellation. */
-static void undo(struct sti_scope *scope, struct sti_undo *entry)
+static void undo_entry(struct sti_scope *scope, struct sti_undo *entry)
 {
     if (entry->kind->sort == STI_UNDO_OF_LIBC)
         STI_BOUNDARY_CALLBACK(entry->kind->undo, scope, entry->key, entry->before);
@@ -276,7 +277,7 @@ static void undo_all(struct sti_scope *scope, struct sti_undo *list)
         struct sti_undo *next = list->next;
         const struct sti_undo_kind *kind = list->kind;
         if (!list->stays)
-            undo(scope, list);
+            undo_entry(scope, list);
         if (!list->stays || kind->leave == NULL || !kind->leave(list->key, list->before))
             sti_process_free(list);
         list = next;
@@ -307,7 +308,7 @@ static struct sti_heap *as_blocks(const struct sti_undo *handles, struct sti_hea
     return blocks;
 }
 
-static void note_kept(uintptr_t block, size_t size, bool is_marked, void *handles)
+static void undo_note_retained(uintptr_t block, size_t size, bool is_marked, void *handles)
 {
     (void)size;
     for (struct sti_undo *entry = is_marked ? handles : NULL; entry != NULL; entry = entry->next)
@@ -321,7 +322,7 @@ static void have_all_stay(struct sti_undo *handles)
 }
 
 /* Those that a root leads to; or all, where nobody can say. */
-static void look(struct sti_undo *handles, struct sti_heap *heaps, const char *task)
+static void undo_look_at_handles(struct sti_undo *handles, struct sti_heap *heaps, const char *task)
 {
     struct sti_heap *blocks = as_blocks(handles, heaps);
     if (blocks == NULL) {
@@ -332,7 +333,7 @@ static void look(struct sti_undo *handles, struct sti_heap *heaps, const char *t
     if (blocks->pinned)
         have_all_stay(handles);
     else
-        sti_heap_map_visit(blocks, note_kept, handles);
+        sti_heap_map_visit(blocks, undo_note_retained, handles);
     sti_heap_map_drop(&blocks->map);
     sti_process_free(blocks);
 }
@@ -347,7 +348,7 @@ static void look_with_heaps(struct sti_scope *scope, struct sti_undo *handles, c
         blocks = young;
     }
     struct sti_heap *heaps = sti_mapped_list(scope->mapped, blocks);
-    look(handles, heaps, task);
+    undo_look_at_handles(handles, heaps, task);
     for (struct sti_heap *heap = blocks; heap != NULL; heap = heap->next)
         sti_heap_map_drop(&heap->map);
     sti_mapped_drop_list(heaps, blocks);
@@ -375,10 +376,10 @@ void sti_undo_hand_in(struct sti_scope *subtask, struct sti_undo_log **group)
     if (subtask->undo == NULL)
         return;
     undo_all(subtask, take_locked(subtask->undo, STI_UNDO_OF_THREAD));
-    hand_over(&subtask->undo, group);
+    undo_log_hand_over(&subtask->undo, group);
 }
 
 void sti_undo_take_over(struct sti_undo_log **group, struct sti_scope *scope)
 {
-    hand_over(group, &scope->undo);
+    undo_log_hand_over(group, &scope->undo);
 }

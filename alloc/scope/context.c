@@ -133,8 +133,8 @@ const char *stint_task_name(void)
     return name;
 }
 
-/* Not a subtask's, which differs from a call by its landing only. */
-static const struct sti_scope *innermost(void)
+/* Not a subtask's, which differs from a call by its resume point only. */
+static const struct sti_scope *context_innermost(void)
 {
     const struct sti_thread *thread = sti_thread_metered;
     const struct sti_scope *scope = thread != NULL ? thread->scope : NULL;
@@ -143,19 +143,19 @@ static const struct sti_scope *innermost(void)
     return scope;
 }
 
-static uint64_t difference(uint64_t end, uint64_t now)
+static uint64_t ns_between(uint64_t end, uint64_t now)
 {
     return end > now ? end - now : 0;
 }
 
 /* Of a group: what it knows of all its shares, and what this one has charged since it was told. */
-static uint64_t allocated_by(const struct sti_scope *scope)
+static uint64_t context_allocated(const struct sti_scope *scope)
 {
     uint64_t own = scope->thread->used - scope->begin;
     const struct sti_share *share = scope->share;
     if (share == NULL)
         return own;
-    return atomic_load_explicit(&share->group->used, memory_order_relaxed) + difference(own, share->used);
+    return atomic_load_explicit(&share->group->used, memory_order_relaxed) + ns_between(own, share->used);
 }
 
 /* UINT64_MAX: there is no limit. */
@@ -167,22 +167,22 @@ static uint64_t allocation_limit(const struct sti_scope *scope)
     return limit != 0 ? limit : UINT64_MAX;
 }
 
-static stint_usage used_by(const struct sti_scope *scope, uint64_t now)
+static stint_usage context_used(const struct sti_scope *scope, uint64_t now)
 {
     size_t held = sti_heap_held(scope);
     const struct sti_scope_request *request = scope->request;
     return (stint_usage){
-        .allocated = allocated_by(scope),
+        .allocated = context_allocated(scope),
         .peak = held > scope->peak ? held : scope->peak,
         .samples = scope->samples,
         .deferred = scope->deferred,
-        .wall_ns = scope->untimed ? 0 : difference(now, scope->start),
-        .queued_ns = request->submitted_ns != 0 ? difference(scope->start, request->submitted_ns) : 0,
+        .wall_ns = scope->untimed ? 0 : ns_between(now, scope->start),
+        .queued_ns = request->submitted_ns != 0 ? ns_between(scope->start, request->submitted_ns) : 0,
         .cpu_ns = request->options->budget.cpu_ns != 0 ? sti_cpu_used(scope) : 0,
     };
 }
 
-static void lower(uint64_t *min, uint64_t value)
+static void lower_minimum(uint64_t *min, uint64_t value)
 {
     if (value < *min)
         *min = value;
@@ -192,14 +192,14 @@ static void lower(uint64_t *min, uint64_t value)
 static void lower_to(stint_budget *left, const struct sti_scope *scope, size_t held, uint64_t now)
 {
     if (allocation_limit(scope) != UINT64_MAX)
-        lower(&left->allocation, difference(allocation_limit(scope), allocated_by(scope)));
+        lower_minimum(&left->allocation, ns_between(allocation_limit(scope), context_allocated(scope)));
     if (scope->memory_limit != 0)
-        lower(&left->memory, difference(scope->memory_limit, held));
+        lower_minimum(&left->memory, ns_between(scope->memory_limit, held));
     uint64_t cpu = sti_scope_cpu_limit(scope);
     if (sti_scope_deadline(scope) != UINT64_MAX)
-        lower(&left->wall_ns, difference(sti_scope_deadline(scope), now));
+        lower_minimum(&left->wall_ns, ns_between(sti_scope_deadline(scope), now));
     if (cpu != 0 && cpu != UINT64_MAX)
-        lower(&left->cpu_ns, difference(cpu, sti_cpu_used(scope)));
+        lower_minimum(&left->cpu_ns, ns_between(cpu, sti_cpu_used(scope)));
 }
 
 /* What a group holds is known of its other threads as they were last measured. */
@@ -209,7 +209,7 @@ static size_t held_with_others(const struct sti_scope *scope, size_t inside)
     const struct sti_share *share = scope->share;
     if (share == NULL)
         return held;
-    return held + difference(atomic_load_explicit(&share->group->held, memory_order_relaxed), share->held);
+    return held + ns_between(atomic_load_explicit(&share->group->held, memory_order_relaxed), share->held);
 }
 
 static stint_budget left_to(const struct sti_scope *scope, uint64_t now)
@@ -234,14 +234,14 @@ int stint_usage_now(stint_usage *used, stint_budget *left)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
-    const struct sti_scope *scope = innermost();
+    const struct sti_scope *scope = context_innermost();
     if (used == NULL && left == NULL)
         return EINVAL;
     if (scope == NULL)
         return ENOENT;
     uint64_t now = sti_clock_now();
     if (used != NULL)
-        *used = used_by(scope, now);
+        *used = context_used(scope, now);
     if (left != NULL)
         *left = left_to(scope, now);
     return 0;
@@ -382,25 +382,25 @@ void sti_payload_settle(stint_outcome *outcome)
 /* --- stint_result_malloc and its family: blocks of the nursery, whatever the age of their scope. Any thread. */
 
 /* In a scope, and charged. */
-static void *make(struct sti_thread *thread, size_t size)
+static void *result_make(struct sti_thread *thread, size_t size)
 {
     return thread->scope->keeps == 0 ? sti_nursery_malloc_result(thread, size) : sti_backend_malloc(size);
 }
 
-STI_INLINE void *allocate(size_t size, const void *caller)
+STI_INLINE void *result_allocate(size_t size, const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
     if (thread == NULL || thread != sti_thread_counted || !sti_nursery_takes_result(thread, size))
         return sti_allocate(size, caller);
     if (!sti_meter_charge(thread, sti_meter_rounded(size), size, caller))
         return NULL;
-    void *block = make(thread, size);
+    void *block = result_make(thread, size);
     return block != NULL ? sti_sampling_made(thread, block, size, 0, caller) : sti_allocate_failed();
 }
 
 void *stint_result_malloc(size_t size)
 {
-    return allocate(size, STI_CALLER());
+    return result_allocate(size, STI_CALLER());
 }
 
 void *stint_result_calloc(size_t count, size_t size)
@@ -408,13 +408,13 @@ void *stint_result_calloc(size_t count, size_t size)
     size_t total;
     if (__builtin_mul_overflow(count, size, &total))
         return sti_allocate_failed();
-    void *block = allocate(total, STI_CALLER());
+    void *block = result_allocate(total, STI_CALLER());
     return block != NULL ? memset(block, 0, total) : NULL;
 }
 
 void *stint_result_realloc(void *block, size_t size)
 {
-    void *moved = allocate(size, STI_CALLER());
+    void *moved = result_allocate(size, STI_CALLER());
     if (moved == NULL || block == NULL)
         return moved;
     size_t before = sti_backend_usable_size(block);
@@ -426,7 +426,7 @@ void *stint_result_realloc(void *block, size_t size)
 char *stint_result_strdup(const char *string)
 {
     size_t size = strlen(string) + 1;
-    char *copy = allocate(size, STI_CALLER());
+    char *copy = result_allocate(size, STI_CALLER());
     return copy != NULL ? memcpy(copy, string, size) : NULL;
 }
 

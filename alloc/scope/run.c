@@ -13,11 +13,11 @@
 #include <stint/task.h>
 #include <stint/token.h>
 
+#include "alloc/interrupt/abandoned_frames.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/platform/machine.h"
 #include "alloc/platform/process.h"
@@ -37,14 +37,14 @@ struct references {
     stint_context *context;
 };
 
-static __attribute__((noinline)) struct references retain(const stint_options *options)
+static __attribute__((noinline)) struct references references_retain(const stint_options *options)
 {
     return (struct references){ .token = stint_token_retain(options->token),
                                 .account = stint_account_retain(options->account),
                                 .context = stint_context_retain(options->context) };
 }
 
-static __attribute__((noinline)) void release(const struct references *references)
+static __attribute__((noinline)) void references_release(const struct references *references)
 {
     stint_token_release(references->token);
     stint_account_release(references->account);
@@ -52,14 +52,14 @@ static __attribute__((noinline)) void release(const struct references *reference
 }
 
 /* With options that have been taken; a sample point is to follow. */
-static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, const stint_options *options,
-                                                     stint_outcome *outcome, struct stint_report **report,
-                                                     struct sti_limits *limits)
+static inline __attribute__((always_inline)) int run_taken(stint_fn *fn, void *arg, const stint_options *options,
+                                                           stint_outcome *outcome, struct stint_report **report,
+                                                           struct sti_limits *limits)
 {
     bool refers = ((uintptr_t)options->token | (uintptr_t)options->account | (uintptr_t)options->context) != 0;
     struct references references = { .token = NULL };
     if (__builtin_expect(refers, 0))
-        references = retain(options);
+        references = references_retain(options);
     struct sti_scope_request request = {
         .fn = fn,
         .arg = arg,
@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) int run(stint_fn *fn, void *arg, co
     };
     int error = sti_scope_run(&request, outcome);
     if (__builtin_expect(refers, 0))
-        release(&references);
+        references_release(&references);
     if (error == 0 && outcome->payload != NULL)
         sti_payload_settle(outcome);
     return error;
@@ -83,7 +83,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
-    error = run(fn, arg, options != NULL ? options : &no_limits, outcome, NULL, NULL);
+    error = run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, NULL, NULL);
     if (sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);
     return error;
@@ -92,40 +92,40 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
                   struct stint_report **report, struct sti_limits *limits)
 {
-    return run(fn, arg, options, outcome, report, limits);
+    return run_taken(fn, arg, options, outcome, report, limits);
 }
 
-/* --- The landing: where the interrupts of a scope end. The one place that knows what has to survive a longjmp: what is
- * read after it, and may have been written between, lies in the caller's frame and not in this one's; and the
+/* --- The resume point: where the interrupts of a scope end. The one place that knows what has to survive a longjmp:
+ * what is read after it, and may have been written between, lies in the caller's frame and not in this one's; and the
  * floating-point modes.
  *
- * The landing saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered from
- * has only its own signal blocked, and the end of its scope lets that through again. Thread of the scope. */
+ * The resume point saves no signal mask (that would cost 130 ns): the one signal handler that an interrupt is delivered
+ * from has only its own signal blocked, and the end of its scope lets that through again. Thread of the scope. */
 
-__attribute__((noinline)) void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg,
-                                              struct sti_landed *landed)
+__attribute__((noinline)) void sti_scope_run_resumable(struct sti_scope *scope, stint_fn *fn, void *arg,
+                                                       struct sti_resumed *resumed)
 {
     /* They have to survive a call, but longjmp leaves them as it finds them: as the interrupted code had set them, or
-     * in a signal handler as the system sets them. So a landing puts them back. */
+     * in a signal handler as the system sets them. So a resume point puts them back. */
     const struct sti_float_modes modes = sti_float_modes_now();
     /* The frame that is jumped to: an unwind that went past it would leave it before. */
     scope->frame = (uintptr_t)__builtin_frame_address(0);
-    landed->returned = _setjmp(scope->landing) == 0;
-    if (landed->returned) {
-        landed->code = sti_boundary_run(scope, fn, arg, &landed->value);
+    resumed->returned = _setjmp(scope->resume_point) == 0;
+    if (resumed->returned) {
+        resumed->code = sti_boundary_run(scope, fn, arg, &resumed->value);
         if (sti_process_is_partial())
             return;
         if (__builtin_expect(sti_misuse_is_left(scope), 0))
-            landed->code =
-                scope->is_subtask ? sti_misuse_fail_task(scope, landed->code) : sti_misuse_fail(scope, landed->code);
+            resumed->code =
+                scope->is_subtask ? sti_misuse_fail_task(scope, resumed->code) : sti_misuse_fail(scope, resumed->code);
     } else {
-        landed->value = NULL;
+        resumed->value = NULL;
         sti_float_modes_set(&modes);
     }
-    if (__builtin_expect(!landed->returned || scope->tripped != STINT_REASON_NONE, 0))
+    if (__builtin_expect(!resumed->returned || scope->tripped != STINT_REASON_NONE, 0))
         sti_stack_settle();
     if (sti_forks_are_left(scope))
-        landed->code = sti_forks_give_up(scope);
+        resumed->code = sti_forks_give_up(scope);
 }
 
 /* --- What debug mode, a trace and the rates of samples see of scopes. Thread of the scope. --- */
@@ -137,28 +137,28 @@ static bool by_trace_alone(void)
 }
 
 /* Of a scope that nobody has looked at the clock for, it is now. */
-static uint64_t time_of(const struct sti_scope *scope, uint64_t ns)
+static uint64_t run_time(const struct sti_scope *scope, uint64_t ns)
 {
     return scope->untimed ? 0 : ns;
 }
 
-static inline void trace_begin(const struct sti_scope *scope)
+static inline void run_trace_begin(const struct sti_scope *scope)
 {
     if (sti_trace_runs() && !sti_trace_loses_task(scope->thread))
-        sti_trace_begin_task(scope->thread, scope, time_of(scope, scope->start), scope->request);
+        sti_trace_begin_task(scope->thread, scope, run_time(scope, scope->start), scope->request);
 }
 
 static inline void trace_end(const struct sti_scope *scope, uint64_t end, const stint_outcome *outcome)
 {
     if (sti_trace_runs() && sti_trace_has_open(scope->thread))
-        sti_trace_end_task(scope->thread, scope, time_of(scope, end), outcome);
+        sti_trace_end_task(scope->thread, scope, run_time(scope, end), outcome);
 }
 
-static __attribute__((noinline)) bool begin(const struct sti_scope *scope)
+static __attribute__((noinline)) bool run_begin(const struct sti_scope *scope)
 {
     if (scope->request->options->sample_rate > 0 || scope->thread->sampling.rates != NULL)
         sti_hooks.sampling.begin_scope(scope);
-    trace_begin(scope);
+    run_trace_begin(scope);
     if (sti_debug_is_on)
         sti_debug_name_thread(scope);
     return sti_debug_is_on;
@@ -167,8 +167,8 @@ static __attribute__((noinline)) bool begin(const struct sti_scope *scope)
 bool sti_scope_begin_observed(const struct sti_scope *scope)
 {
     if (!by_trace_alone())
-        return begin(scope);
-    trace_begin(scope);
+        return run_begin(scope);
+    run_trace_begin(scope);
     return false;
 }
 
@@ -178,7 +178,7 @@ void sti_scope_end_debugged(struct sti_scope *scope)
     sti_debug_name_thread(scope->below);
 }
 
-static __attribute__((noinline)) void end(struct sti_scope *scope, uint64_t ns, const stint_outcome *outcome)
+static __attribute__((noinline)) void run_end(struct sti_scope *scope, uint64_t ns, const stint_outcome *outcome)
 {
     if (scope->thread->sampling.rates != NULL && !sti_reporting_will_begin_end(scope, outcome->reason))
         sti_hooks.sampling.end_scope(scope);
@@ -192,5 +192,5 @@ void sti_scope_end_observed(struct sti_scope *scope, uint64_t ns, const stint_ou
     if (by_trace_alone())
         trace_end(scope, ns, outcome);
     else
-        end(scope, ns, outcome);
+        run_end(scope, ns, outcome);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Running code in a scope: stint_run, for those who do more with what comes of it; and for the scopes of tasks and of
- * subtasks alike, the landing, and what is seen of them as they begin and end. */
+ * subtasks alike, the resume point, and what is seen of them as they begin and end. */
 #ifndef STI_ALLOC_SCOPE_RUN_H
 #define STI_ALLOC_SCOPE_RUN_H
 
@@ -18,23 +18,23 @@ struct stint_report;
 int sti_run_taken(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome,
                   struct stint_report **report, struct sti_limits *limits);
 
-/* --- The landing of a scope: its function is run above it, and its interrupts end there. For a task's own scope and a
- * stolen subtask's. Thread of the scope. --- */
+/* --- The resume point of a scope: its function is run above it, and its interrupts end there. For a task's own scope
+ * and a stolen subtask's. Thread of the scope. --- */
 
 /* What the function of a scope has come to. */
-struct sti_landed {
+struct sti_resumed {
     bool returned; /* false: it was interrupted; then the code is as it was before, and the value NULL */
     int code;
     void *value;
 };
 
-/* Run fn(arg, &landed->value) in the scope, which is open. */
-void sti_scope_land(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_landed *landed);
+/* Run fn(arg, &resumed->value) in the scope, which is open. */
+void sti_scope_run_resumable(struct sti_scope *scope, stint_fn *fn, void *arg, struct sti_resumed *resumed);
 
 /* --- What debug mode, a trace and the rates of samples see of scopes as they begin and end, off the common path.
  * Thread of the scope. --- */
 
-/* The scope is being opened. True: it is barred from the nursery. */
+/* The scope is being opened. True: it has no nursery. */
 bool sti_scope_begin_observed(const struct sti_scope *scope);
 
 /* Its function has ended then (by sti_clock_now), and this is known of its outcome. */

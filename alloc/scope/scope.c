@@ -13,13 +13,13 @@
 #include "alloc/heap/libc_heap.h"
 #include "alloc/heap/mapping.h"
 #include "alloc/heap/nursery.h"
+#include "alloc/interrupt/abandoned_frames.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/guard.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
-#include "alloc/interrupt/left_frames.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/token.h"
 #include "alloc/interrupt/warning.h"
@@ -105,7 +105,7 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->regions = 0;
     scope->warn = 0;
     scope->keeps = 0;
-    scope->covered = 0;
+    scope->suppressed = 0;
     scope->entered = false;
     scope->finished = false;
     scope->refused = false;
@@ -164,7 +164,7 @@ static __attribute__((noinline)) void charge_once(struct sti_scope *scope)
         scope->charged = charged;
 }
 
-static __attribute__((noinline)) void begin_warnings(struct sti_scope *scope, const stint_options *options)
+static __attribute__((noinline)) void scope_begin_warnings(struct sti_scope *scope, const stint_options *options)
 {
     scope->warn = options->warn;
     scope->begin = scope->thread->used;
@@ -194,7 +194,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (options->budget.cpu_ns != 0 || scope->outer != scope->below)
         sti_cpu_begin(scope, options->budget.cpu_ns, start); /* before the watch can see it */
     if (__builtin_expect(options->warn != 0, 0))
-        begin_warnings(scope, options);
+        scope_begin_warnings(scope, options);
 
     if (scope->account != NULL && !request->entered && !sti_account_enter(scope->account, scope->charged))
         return EBUSY;
@@ -210,10 +210,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     thread->scope = scope;
     if (options->wipe)
         sti_wipe_begin();
-    bool barred = scope->wiped;
+    bool no_nursery = scope->wiped;
     if (sti_scopes_are_observed())
-        barred = sti_scope_begin_observed(scope) || barred;
-    sti_nursery_open(thread, scope, barred);
+        no_nursery = sti_scope_begin_observed(scope) || no_nursery;
+    sti_nursery_open(thread, scope, no_nursery);
     sti_meter_begin(thread, &options->budget);
     if (scope->outer == NULL)
         sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
@@ -234,7 +234,7 @@ void sti_scope_leave(struct sti_scope *scope)
         sti_preempt_close(scope->signal_was_blocked);
 }
 
-/* In line: or an empty task takes some nanoseconds more. */
+/* Inlined: or an empty task takes some nanoseconds more. */
 inline __attribute__((always_inline)) void sti_scope_return(struct sti_thread *thread, struct sti_scope *scope)
 {
     sti_reporting_ended(scope);
@@ -247,14 +247,14 @@ inline __attribute__((always_inline)) void sti_scope_return(struct sti_thread *t
 
 /* --- Opening and closing a task's own scope. --- */
 
-/* In line for the most of tasks, which have nothing that could stop them here but tokens and what the process holds.
+/* Inlined for the most of tasks, which have nothing that could stop them here but tokens and what the process holds.
  * The scope has just been opened. */
-static inline void look_first(const struct sti_thread *thread, struct sti_scope *scope)
+static inline void scope_look_first(const struct sti_thread *thread, struct sti_scope *scope)
 {
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
     if (scope->outer != NULL || (sti_scope_deadline(scope) & scope->cpu.look) != UINT64_MAX ||
         sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
-        atomic_load_explicit(&thread->sacrificed, memory_order_seq_cst))
+        atomic_load_explicit(&thread->is_victim, memory_order_seq_cst))
         sti_interrupt_look(scope, scope->start);
     else
         scope->looked = looked;
@@ -275,7 +275,7 @@ __attribute__((noinline)) void sti_scope_commit_state(struct sti_thread *thread,
 }
 
 /* Returns how much of the scope around it its heaps are from now on. */
-static size_t commit(struct sti_thread *thread, struct sti_scope *scope)
+static size_t scope_commit(struct sti_thread *thread, struct sti_scope *scope)
 {
     STI_PROBE1(commit, scope);
     if (has_left_state(scope))
@@ -296,7 +296,7 @@ static __attribute__((noinline)) void roll_back_state(struct sti_thread *thread,
     scope->heaps = sti_mapped_take(&scope->mapped, scope->heaps);
 }
 
-static size_t roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
+static size_t scope_roll_back(struct sti_thread *thread, struct sti_scope *scope, const char *task)
 {
     STI_PROBE3(rollback, scope, task, scope->tripped);
     if (has_left_state(scope))
@@ -311,13 +311,13 @@ static __attribute__((noinline, cold)) size_t roll_back_traced(struct sti_thread
                                                                const char *task, uint64_t end)
 {
     sti_trace_begin(STI_TRACE_BEGIN_ROLLBACK, scope, scope->untimed ? 0 : end, task, NULL);
-    size_t kept = roll_back(thread, scope, task);
-    sti_trace_end(STI_TRACE_END_ROLLBACK, scope, kept, STI_TRACE_ANY);
-    return kept;
+    size_t retained = scope_roll_back(thread, scope, task);
+    sti_trace_end(STI_TRACE_END_ROLLBACK, scope, retained, STI_TRACE_ANY);
+    return retained;
 }
 
 /* Where the account's slot is given back, too. */
-static __attribute__((noinline)) void leave_account(const struct sti_scope *scope, const stint_outcome *outcome)
+static __attribute__((noinline)) void scope_leave_account(const struct sti_scope *scope, const stint_outcome *outcome)
 {
     sti_account_count(scope->account, outcome->reason, outcome->usage.allocated);
     sti_account_leave(scope->account, scope->charged);
@@ -349,7 +349,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
 
     stint_reason reason = scope->tripped;
     if (reason == STINT_REASON_FAILED && code == 0)
-        code = EINVAL; /* a stolen subtask's: left_frames.h */
+        code = EINVAL; /* a stolen subtask's: abandoned_frames.h */
     if (reason == STINT_REASON_NONE && code != 0)
         reason = STINT_REASON_FAILED;
     sti_outcome_set_reason(outcome, reason, code);
@@ -393,12 +393,12 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_undo_take_over(&scope->share->group->undo, scope);
     size_t left = 0;
     if (commits) {
-        left = commit(thread, scope);
+        left = scope_commit(thread, scope);
     } else {
         sti_reporting_begin_end(scope, reason);
         const char *name = request->options->name;
         outcome->usage.kept =
-            sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : roll_back(thread, scope, name);
+            sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : scope_roll_back(thread, scope, name);
         sti_reporting_end(scope, outcome);
     }
     if (scope->share != NULL)
@@ -411,7 +411,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (!commits)
         sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)
-        leave_account(scope, outcome);
+        scope_leave_account(scope, outcome);
     sti_scope_return(thread, scope);
 }
 
@@ -434,7 +434,7 @@ void sti_scope_abandon(struct sti_scope *scope)
     stint_token_release(token);
     stint_account_release(account);
     stint_context_release(context);
-    if (thread->scope == NULL && sti_share_has_mail(thread))
+    if (thread->scope == NULL && sti_share_has_inbox_entries(thread))
         sti_share_collect(thread);
 }
 
@@ -452,22 +452,22 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
     if (error != 0)
         return error;
 
-    struct sti_landed landed;
-    landed.code = 0;
-    landed.value = NULL;
+    struct sti_resumed resumed;
+    resumed.code = 0;
+    resumed.value = NULL;
     scope.message = outcome->message;
     sti_outcome_clear_message(outcome); /* all of it: a caller may keep a copy where roots are sought */
-    look_first(thread, &scope);
+    scope_look_first(thread, &scope);
     if (__builtin_expect(scope.tripped == STINT_REASON_DEADLINE, 0))
         scope.tripped = STINT_REASON_EXPIRED;
     if (scope.tripped == STINT_REASON_NONE)
-        sti_scope_land(&scope, request->fn, request->arg, &landed);
+        sti_scope_run_resumable(&scope, request->fn, request->arg, &resumed);
     else
         scope.is_unheard = true;
     if (sti_process_is_partial())
         return ENOTSUP;
-    close_scope(thread, landed.code, landed.value, request, outcome);
-    if (scope.below == NULL && sti_share_has_mail(thread))
+    close_scope(thread, resumed.code, resumed.value, request, outcome);
+    if (scope.below == NULL && sti_share_has_inbox_entries(thread))
         sti_share_collect(thread);
     return 0;
 }

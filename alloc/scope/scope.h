@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) int sti_options_take(const stint_op
  * start, or a token already set, gives its outcome without fn being called. */
 int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcome);
 
-/* --- What a task's own scope and a stolen subtask's have in common: how they begin, land and end. Thread of the
+/* --- What a task's own scope and a stolen subtask's have in common: how they begin, resume and end. Thread of the
  * scope. */
 
 /* What every scope begins with; request has to stay while it is open. */

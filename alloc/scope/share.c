@@ -4,12 +4,13 @@
  * share.h. And the end of a thread, with all that it keeps. Each function says whose thread it is for.
  *
  * A heap can be ended by its own thread only. So each share waits on its thread for what the task's own thread decides.
- * That one writes it into the share and puts it into the thread's mail; the thread takes it out, does that, and frees
- * it. A thread that ends waits for its mail. By then its shares have no memory left (sti_subtask_undecided): mimalloc
- * has given up the thread's pages before, so that nothing in them could be rolled back.
+ * That one writes it into the share and puts it into the thread's inbox; the thread takes it out, does that, and frees
+ * it. A thread that ends waits for its inbox to be empty. By then its shares have no memory left
+ * (sti_subtask_undecided): mimalloc has given up the thread's pages before, so that nothing in them could be rolled
+ * back.
  *
  * The list of a group's shares is pushed to while stolen subtasks begin, and walked when all of them have ended. The
- * mail is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
+ * inbox is pushed to by any thread and taken out whole by its own. For both: release to push, acquire to read. Whoever
  * pushed a share does not touch it again. */
 #include "share.h"
 
@@ -62,12 +63,12 @@ struct sti_share *sti_share_take(struct sti_group *group, struct sti_thread *thr
     return share;
 }
 
-static void send(struct sti_share *share)
+static void share_send(struct sti_share *share)
 {
     struct sti_thread *thread = share->thread;
     bool is_urgent = share->heaps != NULL || share->mapped != NULL;
-    share->next_of_mail = atomic_load_explicit(&thread->mail, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&thread->mail, &share->next_of_mail, share, memory_order_release,
+    share->next_in_inbox = atomic_load_explicit(&thread->inbox, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&thread->inbox, &share->next_in_inbox, share, memory_order_release,
                                                   memory_order_relaxed))
         ;
     if (is_urgent)
@@ -89,12 +90,12 @@ void sti_share_decide(struct sti_group *group, bool commits)
     while (share != NULL) {
         struct sti_share *next = share->next;
         share->commits = commits;
-        send(share);
+        share_send(share);
         share = next;
     }
 }
 
-static void take_off(struct sti_thread *thread, const struct sti_share *share)
+static void share_take_off(struct sti_thread *thread, const struct sti_share *share)
 {
     struct sti_share **link = &thread->shares;
     while (*link != share)
@@ -104,7 +105,7 @@ static void take_off(struct sti_thread *thread, const struct sti_share *share)
 
 static void carry_out(struct sti_thread *thread, struct sti_share *share)
 {
-    take_off(thread, share);
+    share_take_off(thread, share);
     if (share->commits) {
         sti_mapped_commit(&share->mapped, NULL);
         sti_heap_commit(thread, share->heaps);
@@ -122,9 +123,9 @@ static void carry_out(struct sti_thread *thread, struct sti_share *share)
 
 void sti_share_collect(struct sti_thread *thread)
 {
-    struct sti_share *share = atomic_exchange_explicit(&thread->mail, NULL, memory_order_acquire);
+    struct sti_share *share = atomic_exchange_explicit(&thread->inbox, NULL, memory_order_acquire);
     while (share != NULL) {
-        struct sti_share *next = share->next_of_mail;
+        struct sti_share *next = share->next_in_inbox;
         carry_out(thread, share);
         share = next;
     }
@@ -146,7 +147,7 @@ static pthread_key_t record_key;
 static char unrecorded; /* what stands for the record of a thread that has none */
 
 /* mimalloc may have given up the thread's parts of its heaps already. */
-static void end_thread(void *record)
+static void shares_end_thread(void *record)
 {
     struct sti_thread *thread = record;
     if (gettid() == getpid())
@@ -170,7 +171,7 @@ static void end_thread(void *record)
 void sti_share_thread_taken(struct sti_thread *thread)
 {
     if (has_key)
-        sti_specific_set_plain(record_key, thread != NULL ? (void *)thread : &unrecorded);
+        sti_real_specific_set(record_key, thread != NULL ? (void *)thread : &unrecorded);
 }
 
 /* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last
@@ -181,7 +182,7 @@ static bool create_late_key(void)
 {
     pthread_key_t keys[LAST + 1];
     size_t count = 0;
-    while (count <= LAST && sti_specific_create_plain(&keys[count], end_thread) == 0 && keys[count++] < LAST)
+    while (count <= LAST && sti_real_specific_create(&keys[count], shares_end_thread) == 0 && keys[count++] < LAST)
         ;
     if (count == 0)
         return false;

@@ -24,9 +24,9 @@ void sti_share_decide(struct sti_group *group, bool commits);
 /* Carry out what has been decided (sti_subtask_collect). */
 void sti_share_collect(struct sti_thread *thread);
 
-static inline bool sti_share_has_mail(struct sti_thread *thread)
+static inline bool sti_share_has_inbox_entries(struct sti_thread *thread)
 {
-    return __builtin_expect(atomic_load_explicit(&thread->mail, memory_order_relaxed) != NULL, 0);
+    return __builtin_expect(atomic_load_explicit(&thread->inbox, memory_order_relaxed) != NULL, 0);
 }
 
 /* The task's own scope, or a share, lets go of the group: the last one frees it. Any thread. */

@@ -27,7 +27,7 @@
 
 /* --- The life of a group. On the thread of the task's own scope, unless shared_budget.h says otherwise. --- */
 
-static struct sti_group *make_group(struct sti_scope *scope)
+static struct sti_group *subtask_make_group(struct sti_scope *scope)
 {
     const char *name = scope->request->options->name;
     size_t name_size = name != NULL ? strlen(name) + 1 : 0;
@@ -54,7 +54,7 @@ static struct sti_group *make_group(struct sti_scope *scope)
 }
 
 /* The watch reads the scope's share, under its lock. */
-static void join(struct sti_scope *scope, struct sti_share *share)
+static void share_join(struct sti_scope *scope, struct sti_share *share)
 {
     if (scope->watched)
         sti_watch_lock();
@@ -67,10 +67,10 @@ static void join(struct sti_scope *scope, struct sti_share *share)
 /* Of a task's own scope, which is the thread's innermost. */
 static struct sti_share *begin_group(struct sti_scope *scope)
 {
-    struct sti_group *made = make_group(scope);
+    struct sti_group *made = subtask_make_group(scope);
     if (made == NULL)
         return NULL;
-    join(scope, made->own);
+    share_join(scope, made->own);
     sti_group_begin(made->own, scope);
     return made->own;
 }
@@ -155,7 +155,7 @@ void sti_subtask_collect(void)
     struct sti_thread *thread = sti_thread_own();
     if (thread == NULL || thread->shares == NULL)
         return;
-    if (sti_share_has_mail(thread))
+    if (sti_share_has_inbox_entries(thread))
         sti_share_collect(thread);
     for (struct sti_share *share = thread->shares; share != NULL; share = share->next_of_thread) {
         if (!share->runs)
@@ -190,7 +190,7 @@ bool sti_subtask_undecided(void)
  *
  * A stolen subtask is either a share's outermost scope, or lies inside one: when a thread that waits in a scope of the
  * group runs another subtask of it meanwhile. Then it charges that scope and uses its heap, and differs from a function
- * call by its landing only: so an interrupt of the group leaves it first, and the scope below goes on with it.
+ * call by its resume point only: so an interrupt of the group leaves it first, and the scope below goes on with it.
  *
  * Thread-specific values that a share's outermost stolen subtask set are put back at its end, as the thread goes on
  * with another task while nothing is decided. */
@@ -203,7 +203,7 @@ static bool belongs_to(const struct sti_scope *scope, const struct sti_group *gr
 }
 
 /* Where the stolen subtask belongs, which the watch looks at too: before that begins. */
-static int place(struct sti_scope *scope, struct sti_group *group)
+static int subtask_place(struct sti_scope *scope, struct sti_group *group)
 {
     if (belongs_to(scope->below, group)) {
         scope->is_inner_subtask = true;
@@ -283,7 +283,7 @@ static int open_subtask(struct sti_thread *thread, struct sti_scope *scope, stru
     sti_scope_begin_limits(scope);
     scope->is_subtask = true;
     scope->start = sti_clock_now();
-    int error = place(scope, group);
+    int error = subtask_place(scope, group);
     if (error != 0)
         return error;
     error = scope->preemptible ? sti_scope_begin_preemption(scope) : 0;
@@ -329,14 +329,14 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     if (error != 0)
         return error;
 
-    struct sti_landed landed = { .returned = false, .code = ECANCELED };
+    struct sti_resumed resumed = { .returned = false, .code = ECANCELED };
     sti_interrupt_look(&scope, 0);
     if (!sti_interrupt_is_tripped(&scope))
-        sti_scope_land(&scope, fn, arg, &landed);
+        sti_scope_run_resumable(&scope, fn, arg, &resumed);
     if (sti_process_is_partial())
         sti_process_end_thread_of_part();
     close_subtask(thread, &scope);
-    *value = landed.value;
-    *interrupted = !landed.returned;
-    return landed.code;
+    *value = resumed.value;
+    *interrupted = !resumed.returned;
+    return resumed.code;
 }

@@ -25,11 +25,11 @@ int sti_group_open(struct sti_group **group);
  * task's scope does not end before this call has returned: whoever forked fn waits for it, in a join or in
  * sti_forks.settle.
  *
- * The stolen subtask has the task's budget, account, tokens, deadline and manner of being interrupted, and a landing of
- * its own: an interrupt of the task ends it here. Then, and when the task had been interrupted before the start,
- * *interrupted is true and the code ECANCELED; otherwise *interrupted is false. Without memory for this thread's part
- * of the group, or without the watch of a preemptible one, fn is not called and the code is ENOMEM or EAGAIN. *value is
- * NULL at the start, and again when the stolen subtask was interrupted.
+ * The stolen subtask has the task's budget, account, tokens, deadline and manner of being interrupted, and a resume
+ * point of its own: an interrupt of the task ends it here. Then, and when the task had been interrupted before the
+ * start, *interrupted is true and the code ECANCELED; otherwise *interrupted is false. Without memory for this thread's
+ * part of the group, or without the watch of a preemptible one, fn is not called and the code is ENOMEM or EAGAIN.
+ * *value is NULL at the start, and again when the stolen subtask was interrupted.
  *
  * What it leaves allocated is the task's. A code other than 0 is for whoever joins it and rolls nothing back. */
 int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **value, bool *interrupted);

@@ -97,7 +97,7 @@ static bool tell_token(struct sti_watch *watch)
     return !made->written && stint_token_is_set(made->token);
 }
 
-static int make(const stint_token *token, struct sti_token_fd **result)
+static int token_fd_make(const stint_token *token, struct sti_token_fd **result)
 {
     struct sti_token_fd *made = sti_process_calloc(1, sizeof *made);
     if (made == NULL)
@@ -133,7 +133,7 @@ int stint_token_fd(stint_token *token, int *descriptor)
     struct sti_token_fd *made = atomic_load_explicit(&token->descriptor, memory_order_acquire);
     if (made == NULL) {
         struct sti_token_fd *mine;
-        int error = make(token, &mine);
+        int error = token_fd_make(token, &mine);
         if (error != 0)
             return error;
         /* release publishes ours; the thread that comes second throws its own away. */

@@ -32,7 +32,7 @@ static struct request *take(struct threads *threads)
     return request;
 }
 
-/* The loop may free the request as soon as it has been told that it is finished, and it reads that with the mail. */
+/* The loop may free the request as soon as it has been told that it is finished, and it reads that with the inbox. */
 static void finish(struct request *request, int error)
 {
     struct mailbox *mailbox = &request->server->mailbox;

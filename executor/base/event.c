@@ -80,7 +80,7 @@ int sti_event_await(sti_event *event, bool (*has_come)(const void *arg), const v
     }
 }
 
-void sti_event_ring(void *event)
+void sti_event_wake(void *event)
 {
     sti_event_signal(event);
 }

@@ -80,12 +80,12 @@ void sti_event_signal(sti_event *event);
 bool sti_event_wait(sti_event *event, uint32_t value, uint64_t deadline_ns);
 
 /* What a waiter does: sleep until it has come, of which the event is signalled: 0; or until the deadline: ETIMEDOUT.
- * EINTR: an interrupt of the calling task has come, for which it is rung (NULL: it does not listen). */
+ * EINTR: an interrupt of the calling task has come, for which it is woken (NULL: it does not listen). */
 struct sti_waking;
 int sti_event_await(sti_event *event, bool (*has_come)(const void *arg), const void *arg,
                     const struct sti_waking *waking, uint64_t deadline_ns);
 
 /* For sti_waking_begin: signal the event. */
-void sti_event_ring(void *event);
+void sti_event_wake(void *event);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The executor's hooks: all that one of its folders has done by a later one, or a file by one that stands above it in
  * its folder. They stand here by the file that does it, whose header says more; executor/start/hooks.c says which
- * function each of them is. Of the ground floor: alloc/platform/hooks.h. */
+ * function each of them is. Of the lower layer: alloc/platform/hooks.h. */
 #ifndef STI_EXECUTOR_BASE_HOOKS_H
 #define STI_EXECUTOR_BASE_HOOKS_H
 
@@ -31,7 +31,8 @@ struct sti_above {
     bool (*put)(struct sti_worker *worker, sti_task *task);
 
     /* substitute.h, run.h: sleep until something has come; wait until a task has resolved. */
-    int (*sleep)(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf);
+    int (*sleep)(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns,
+                 bool uninterruptible);
     int (*wait)(sti_task *task);
     int (*wait_until)(sti_task *task, uint64_t deadline_ns);
 

@@ -42,17 +42,17 @@ struct bounds {
     uint32_t tag;
 };
 
-static uint64_t packed(struct bounds bounds)
+static uint64_t bounds_packed(struct bounds bounds)
 {
     return (uint64_t)bounds.tag << 32 | (uint64_t)bounds.split << 16 | bounds.top;
 }
 
-static struct bounds unpacked(uint64_t word)
+static struct bounds bounds_unpacked(uint64_t word)
 {
     return (struct bounds){ (uint16_t)word, (uint16_t)(word >> 16), (uint32_t)(word >> 32) };
 }
 
-static struct bounds next(struct bounds bounds, size_t top, size_t split)
+static struct bounds bounds_next(struct bounds bounds, size_t top, size_t split)
 {
     return (struct bounds){ (uint16_t)top, (uint16_t)split, bounds.tag + 1 };
 }
@@ -110,8 +110,8 @@ size_t sti_split_push(struct sti_split *split)
 /* Where nothing is public: so only the owner changes the word. */
 static void set_bounds(struct sti_split *split, size_t both)
 {
-    struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
-    atomic_store_explicit(&split->bounds, packed(next(bounds, both, both)), memory_order_release);
+    struct bounds bounds = bounds_unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    atomic_store_explicit(&split->bounds, bounds_packed(bounds_next(bounds, both, both)), memory_order_release);
     split->split = both;
 }
 
@@ -121,8 +121,9 @@ static void raise_split(struct sti_split *split, size_t end)
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
     struct bounds bounds;
     do
-        bounds = unpacked(word);
-    while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(bounds, bounds.top, end)),
+        bounds = bounds_unpacked(word);
+    while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word,
+                                                  bounds_packed(bounds_next(bounds, bounds.top, end)),
                                                   memory_order_release, memory_order_relaxed));
     split->split = end;
 }
@@ -135,11 +136,12 @@ static bool lower_split(struct sti_split *split, size_t index)
     struct bounds bounds;
     size_t end;
     do {
-        bounds = unpacked(word);
+        bounds = bounds_unpacked(word);
         if (bounds.top > index)
             return false;
         end = bounds.top + (index - bounds.top) / 2;
-    } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(bounds, bounds.top, end)),
+    } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word,
+                                                    bounds_packed(bounds_next(bounds, bounds.top, end)),
                                                     memory_order_release, memory_order_relaxed));
     split->split = end;
     return true;
@@ -162,16 +164,16 @@ static size_t first_hole(const struct sti_split *split, size_t end)
     return index;
 }
 
-static const struct stint_fork_kind_ *kind_of(const struct stint_fork_slot_ *slot)
+static const struct stint_fork_kind_ *slot_kind(const struct stint_fork_slot_ *slot)
 {
     bool is_typed = ((uintptr_t)slot->fork & 1) != 0;
     return is_typed ? (const void *)((const char *)slot->fork - offsetof(struct stint_fork_kind_, odd)) : NULL;
 }
 
-static void offer(struct sti_split *split, size_t index, struct sti_group *group)
+static void slot_offer(struct sti_split *split, size_t index, struct sti_group *group)
 {
     struct stint_fork_slot_ *slot = &split->forks.slots[index];
-    const struct stint_fork_kind_ *kind = kind_of(slot);
+    const struct stint_fork_kind_ *kind = slot_kind(slot);
     const stint_subtask *subtask = slot->fork;
     struct sti_offer *made = &split->offers[index];
     made->fn = kind != NULL ? kind->call : subtask->fn_;
@@ -185,7 +187,7 @@ static void offer(struct sti_split *split, size_t index, struct sti_group *group
 static void make_public(struct sti_split *split, size_t end, struct sti_group *group)
 {
     for (size_t index = split->split; index < end; index++)
-        offer(split, index, group);
+        slot_offer(split, index, group);
     raise_split(split, end);
 }
 
@@ -224,17 +226,17 @@ bool sti_split_holds(const struct sti_split *split, size_t place, const void *fo
 
 bool sti_split_is_typed(const struct sti_split *split, size_t index)
 {
-    return kind_of(&split->forks.slots[index]) != NULL;
+    return slot_kind(&split->forks.slots[index]) != NULL;
 }
 
 uintptr_t sti_split_frame(const struct sti_split *split, size_t index)
 {
     const struct stint_fork_slot_ *slot = &split->forks.slots[index];
-    return (uintptr_t)(kind_of(slot) != NULL ? slot->frame : slot->fork);
+    return (uintptr_t)(slot_kind(slot) != NULL ? slot->frame : slot->fork);
 }
 
 /* The slots of holes that have nothing newer above them are free again. */
-static void give_back(struct sti_split *split)
+static void split_give_back(struct sti_split *split)
 {
     size_t depth = sti_split_depth(split);
     while (split->holes > 0 && split->forks.slots[depth - 1].fork == NULL) {
@@ -251,7 +253,7 @@ static void leave_hole(struct sti_split *split, size_t index)
 {
     split->forks.slots[index].fork = NULL;
     split->holes++;
-    give_back(split);
+    split_give_back(split);
 }
 
 bool sti_split_take(struct sti_split *split, size_t index)
@@ -272,7 +274,8 @@ struct sti_split_below sti_split_enter(struct sti_split *split)
     struct sti_split_below below = { .base = split->base, .holes = split->holes };
     size_t depth = sti_split_depth(split);
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(next(unpacked(word), depth, depth)),
+    while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word,
+                                                  bounds_packed(bounds_next(bounds_unpacked(word), depth, depth)),
                                                   memory_order_release, memory_order_relaxed))
         ;
     below.bounds = word;
@@ -285,9 +288,10 @@ struct sti_split_below sti_split_enter(struct sti_split *split)
 
 void sti_split_leave(struct sti_split *split, struct sti_split_below below)
 {
-    struct bounds now = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
-    struct bounds before = unpacked(below.bounds);
-    atomic_store_explicit(&split->bounds, packed(next(now, before.top, before.split)), memory_order_release);
+    struct bounds now = bounds_unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    struct bounds before = bounds_unpacked(below.bounds);
+    atomic_store_explicit(&split->bounds, bounds_packed(bounds_next(now, before.top, before.split)),
+                          memory_order_release);
     split->split = before.split;
     split->base = below.base;
     split->holes = below.holes;
@@ -296,7 +300,7 @@ void sti_split_leave(struct sti_split *split, struct sti_split_below below)
 
 /* --- Any other thread --------------------------------------------------------------------------------------------- */
 
-static bool is_of(const struct sti_split *split, size_t index, const struct sti_group *group)
+static bool slot_is_of(const struct sti_split *split, size_t index, const struct sti_group *group)
 {
     return atomic_load_explicit(&split->offers[index].group, memory_order_relaxed) == group;
 }
@@ -306,11 +310,11 @@ struct sti_offer *sti_split_steal(struct sti_split *split, const struct sti_grou
     uint64_t word = atomic_load_explicit(&split->bounds, memory_order_relaxed);
     struct bounds bounds;
     do {
-        bounds = unpacked(word);
-        if (bounds.top >= bounds.split || (group != NULL && !is_of(split, bounds.top, group)))
+        bounds = bounds_unpacked(word);
+        if (bounds.top >= bounds.split || (group != NULL && !slot_is_of(split, bounds.top, group)))
             return NULL;
         bounds.top++;
-    } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, packed(bounds), memory_order_acquire,
+    } while (!atomic_compare_exchange_weak_explicit(&split->bounds, &word, bounds_packed(bounds), memory_order_acquire,
                                                     memory_order_relaxed));
     return &split->offers[bounds.top - 1];
 }
@@ -326,12 +330,12 @@ void sti_split_ask(struct sti_split *split)
 
 bool sti_split_is_public(const struct sti_split *split)
 {
-    struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    struct bounds bounds = bounds_unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
     return bounds.top < bounds.split;
 }
 
 bool sti_split_offers(const struct sti_split *split, const struct sti_group *group)
 {
-    struct bounds bounds = unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
-    return bounds.top < bounds.split && is_of(split, bounds.top, group);
+    struct bounds bounds = bounds_unpacked(atomic_load_explicit(&split->bounds, memory_order_relaxed));
+    return bounds.top < bounds.split && slot_is_of(split, bounds.top, group);
 }

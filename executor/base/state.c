@@ -43,7 +43,7 @@ bool sti_task_claim_to_end(sti_task *task, stint_reason reason)
     return claimed;
 }
 
-static void count(sti_counter *outcomes, stint_reason reason)
+static void outcome_count(sti_counter *outcomes, stint_reason reason)
 {
     atomic_fetch_add_explicit(&outcomes[reason], 1, memory_order_relaxed);
 }
@@ -53,9 +53,9 @@ bool sti_task_count_unstarted(sti_task *task, sti_counter *outcomes)
     int state = atomic_load_explicit(&task->state, memory_order_acquire);
     bool ended = state == STI_TASK_RESOLVED && !task->counted;
     if (state >= STI_TASK_ENDING)
-        count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
+        outcome_count(outcomes, (stint_reason)(state - STI_TASK_ENDING));
     else if (ended)
-        count(outcomes, task->outcome.reason);
+        outcome_count(outcomes, task->outcome.reason);
     return state >= STI_TASK_ENDING || ended;
 }
 

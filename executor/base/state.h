@@ -50,25 +50,25 @@ struct sti_fair_entry;
 struct sti_fair_queue;
 struct sti_worker;
 
-/* A task's turn in a thread's line (continuation.h). */
-struct sti_line_turn {
-    struct sti_line_turn *next;
+/* A task's turn in a thread's queue (continuation.h). */
+struct sti_queued_turn {
+    struct sti_queued_turn *next;
     sti_task *task;
-    void (*run)(struct sti_line_turn *turn);
+    void (*run)(struct sti_queued_turn *turn);
 };
 
 struct stint_future {
     atomic_int state;
     atomic_uint references;
-    atomic_uint continuations; /* this up to first_continuation, last_continuation and told: continuation.h */
+    atomic_uint continuations; /* this up to first_continuation, last_continuation and drained: continuation.h */
     sti_event woken;           /* signalled when those who wait for it have to look again */
     atomic_uint lock;
-    bool is_told; /* by a teller; this, the next one, last_continuation and told: under the lock */
+    bool is_drained; /* by a drainer; this, the next one, last_continuation and drained: under the lock */
     struct sti_continuation *first_continuation;
     _Atomic(struct sti_worker *) runner; /* who runs it or has run it; NULL: not begun. Release, acquire */
     struct sti_fair_queue *fair_queue;   /* where it waits, if it has an account or a priority; otherwise NULL */
     struct sti_monitor *monitor;         /* that ends it at its deadline while it waits; NULL: it has none */
-    bool stood_in_line;                  /* it got its slot later than it was submitted (queue_slots.h) */
+    bool was_queued_for_slot;            /* it got its slot later than it was submitted (queue_slots.h) */
     bool entered;                        /* its account counts it as running: for the claimant */
     bool counted; /* among the pool's outcomes, or not to be: for whoever has its queue entry, when it has resolved */
     unsigned submitter;   /* in a trace (tracing.h); for the submitter, then the claimant */
@@ -79,14 +79,14 @@ struct stint_future {
     uint64_t submitted_ns;
     stint_options options;
     struct sti_continuation **last_continuation; /* where the next one goes; unless there is none */
-    const struct sti_continuation *told;         /* the one that the teller runs, or has run last */
+    const struct sti_continuation *drained;      /* the one that the drainer runs, or has run last */
     sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (farewells.h) */
     struct sti_fair_entry *fair_entry;           /* this and the next one: under the entries' lock */
     TAILQ_ENTRY(stint_future) fair_link;
     uint64_t charged; /* to its entry as it began; for the claimant */
     union {
-        struct sti_timer timer;    /* for its time, then for its deadline, until it has been claimed */
-        struct sti_line_turn turn; /* its teller's, once it has resolved (continuation.h) */
+        struct sti_timer timer;      /* for its time, then for its deadline, until it has been claimed */
+        struct sti_queued_turn turn; /* its drainer's, once it has resolved (continuation.h) */
     };
     stint_token token;        /* what stint_future_cancel sets; its parent, until resolved, is the options' token */
     struct sti_limits limits; /* as they are now; stint_future_set_budget changes them */
@@ -137,7 +137,7 @@ static inline bool sti_task_is_resolved(const sti_task *task)
     return atomic_load_explicit(&task->state, memory_order_acquire) == STI_TASK_RESOLVED;
 }
 
-/* Whether it is in line for a slot. */
+/* Whether it stands in a queue for a slot. */
 static inline bool sti_task_is_due(sti_task *task)
 {
     return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DUE;
@@ -155,7 +155,7 @@ static inline bool sti_task_is_delayed(sti_task *task)
 struct sti_fair_entry;
 TAILQ_HEAD(sti_fair_tasks, stint_future);
 
-/* By what the room finds an entry, or the record of an account that has refused some. */
+/* By what the fair queue finds an entry, or the record of an account that has refused some. */
 struct sti_fair_key {
     stint_account *account; /* NULL: of none */
     unsigned kind;          /* a stint_priority; or STI_PRIORITIES */
@@ -198,14 +198,14 @@ struct sti_bill {
 
 #define STI_QUEUE_SLOTS_TABLE 256
 
-struct sti_slot_line;
+struct sti_slot_queue;
 struct sti_slot_waiter;
 
 /* Submitters, and tasks that are due. */
 struct sti_slot_kind {
     bool due;
 
-    /* Under the lock. It stands in line from now on. NULL: nothing has to be done. */
+    /* Under the lock. It stands in its queue from now on. NULL: nothing has to be done. */
     void (*stands)(struct sti_slot_waiter *waiter);
 
     /* Put its task where it is to wait: 0; EAGAIN, EDQUOT: there is no slot for it; ESHUTDOWN, ENOMEM: there never will
@@ -222,8 +222,8 @@ struct sti_slot_kind {
 
 struct sti_slot_waiter {
     const struct sti_slot_kind *kind;
-    TAILQ_ENTRY(sti_slot_waiter) link; /* in line */
-    struct sti_slot_line *line;        /* NULL: it is in none */
+    TAILQ_ENTRY(sti_slot_waiter) link; /* in its queue */
+    struct sti_slot_queue *queue;      /* NULL: it is in none */
     sti_task *task;
     stint_future **future; /* of a submitter; this and the event */
     atomic_int answer;     /* 0 or an errno value */
@@ -233,26 +233,26 @@ struct sti_slot_waiter {
 TAILQ_HEAD(sti_slot_waiters, sti_slot_waiter);
 
 /* Those of one account and priority. */
-struct sti_slot_line {
+struct sti_slot_queue {
     stint_account *account; /* kept alive by their tasks */
     stint_priority priority;
     bool due;    /* they are; or submitters */
     bool capped; /* it was refused a slot by its account's maximum */
     struct sti_slot_waiters waiters;
-    TAILQ_ENTRY(sti_slot_line) ring;
-    struct sti_slot_line *chain; /* in the table */
+    TAILQ_ENTRY(sti_slot_queue) ring;
+    struct sti_slot_queue *chain; /* in the table */
 };
-TAILQ_HEAD(sti_slot_lines, sti_slot_line);
+TAILQ_HEAD(sti_slot_queues, sti_slot_queue);
 
 struct sti_queue_slots {
-    _Alignas(64) atomic_uint line; /* waiters */
-    atomic_uint plain_line;        /* of these, with plain tasks */
-    atomic_uint fillers;           /* threads that are not done with the pool */
-    pthread_mutex_t lock;          /* for the rest */
-    struct sti_slot_line plain[2]; /* submitters, and those that are due */
-    struct sti_slot_lines rings[2];
-    struct sti_slot_lines capped;
-    struct sti_slot_line *table[STI_QUEUE_SLOTS_TABLE];
+    _Alignas(64) atomic_uint queue; /* waiters */
+    atomic_uint plain_queued;       /* of these, with plain tasks */
+    atomic_uint fillers;            /* threads that are not done with the pool */
+    pthread_mutex_t lock;           /* for the rest */
+    struct sti_slot_queue plain[2]; /* submitters, and those that are due */
+    struct sti_slot_queues rings[2];
+    struct sti_slot_queues capped;
+    struct sti_slot_queue *table[STI_QUEUE_SLOTS_TABLE];
     struct sti_slot_waiter *answered; /* those that were due */
     bool closed;
 };
@@ -276,8 +276,8 @@ struct sti_monitor {
     atomic_bool watched; /* the watch has been told of this, or is about to be */
     _Alignas(64) pthread_mutex_t lock;
     struct sti_timers timers;
-    struct sti_line_turn *line; /* what follows; this and the rest under the lock, too */
-    struct sti_line_turn *line_end;
+    struct sti_queued_turn *turns; /* what follows; this and the rest under the lock, too */
+    struct sti_queued_turn *turns_end;
     sti_event handed; /* signalled when there is more of it, or the end */
     pthread_t thread; /* that runs it */
     bool has_thread;
@@ -363,7 +363,7 @@ struct sti_worker {
     sti_event helped;           /* for a join that waits: the subtask has ended, or something was shared */
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visits.h says */
-    _Atomic(struct sti_thread *) record; /* of the thread, on the ground floor; NULL: there was no memory */
+    _Atomic(struct sti_thread *) record; /* of the thread, on the lower layer; NULL: there was no memory */
     unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
     unsigned index;         /* from the pool's number of workers on: a substitute */
     unsigned turn;          /* counts the tasks it took, from wherever */
@@ -374,7 +374,7 @@ struct sti_worker {
     struct sti_bill bill;   /* of the plain task that it has claimed and is about to run */
     uint64_t clock;         /* when it was read a moment ago; 0: it was not */
     uint64_t inner;         /* of the stretch that is being charged: what was charged to others, or slept */
-    struct sti_forks below; /* how the ground floor sees the split deque */
+    struct sti_forks below; /* how the lower layer sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;

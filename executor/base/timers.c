@@ -9,7 +9,7 @@
 #define DIGIT_BITS 6
 #define DIGIT_MASK ((uint64_t)STI_TIMER_SLOTS - 1)
 
-static unsigned digit(uint64_t tick, unsigned level)
+static unsigned tick_digit(uint64_t tick, unsigned level)
 {
     return (unsigned)(tick >> level * DIGIT_BITS & DIGIT_MASK);
 }
@@ -22,11 +22,11 @@ void sti_timers_init(struct sti_timers *timers, uint64_t now)
 }
 
 /* Ticks have 44 bits, levels enough for 48. */
-static void file(struct sti_timers *timers, struct sti_timer *timer)
+static void timer_file(struct sti_timers *timers, struct sti_timer *timer)
 {
     uint64_t difference = timer->tick ^ timers->tick;
     unsigned level = (63 - (unsigned)__builtin_clzll(difference)) / DIGIT_BITS;
-    unsigned slot = digit(timer->tick, level);
+    unsigned slot = tick_digit(timer->tick, level);
     struct sti_timer **head = &timers->slots[level][slot];
     timer->level = (unsigned char)level;
     timer->slot = (unsigned char)slot;
@@ -63,7 +63,7 @@ uint64_t sti_timers_add(struct sti_timers *timers, struct sti_timer *timer, uint
     timer->tick = (deadline >> TICK_SHIFT) + 1;
     if (timer->tick <= timers->tick)
         timer->tick = timers->tick + 1;
-    file(timers, timer);
+    timer_file(timers, timer);
     timers->count++;
     uint64_t after = next_tick(timers);
     return after < before ? after << TICK_SHIFT : STI_TIMERS_NONE;
@@ -90,7 +90,7 @@ void sti_timers_remove(struct sti_timers *timers, struct sti_timer *timer)
 }
 
 /* A slot has the last one first. before: the end, as it was before this slot. */
-static void expire(struct sti_timers *timers, struct sti_timer **before, struct sti_timer *timer)
+static void timer_expire(struct sti_timers *timers, struct sti_timer **before, struct sti_timer *timer)
 {
     timer->next = *before;
     timer->link = before;
@@ -106,16 +106,16 @@ void sti_timers_expire(struct sti_timers *timers, uint64_t now)
         unsigned level = 0;
         while (timers->used[level] == 0)
             level++;
-        struct sti_timer *timer = timers->slots[level][digit(tick, level)];
+        struct sti_timer *timer = timers->slots[level][tick_digit(tick, level)];
         struct sti_timer **before = timers->expired_end;
         timers->tick = tick;
         while (timer != NULL) {
             struct sti_timer *following = timer->next;
             unlink_timer(timers, timer);
             if (timer->tick <= tick)
-                expire(timers, before, timer);
+                timer_expire(timers, before, timer);
             else
-                file(timers, timer);
+                timer_file(timers, timer);
             timer = following;
         }
     }

@@ -35,7 +35,7 @@ __thread struct stint_forks_ *stint_thread_forks_ = &sti_no_forks;
 /* --- Sharing ------------------------------------------------------------------------------------------------------ */
 
 /* Somebody has asked: share forks below this index, if there are any and they may be. Otherwise the question stays. */
-static void answer(struct sti_worker *worker, size_t end)
+static void fork_answer(struct sti_worker *worker, size_t end)
 {
     struct sti_group *group;
     worker->split.task = sti_worker_task(worker);
@@ -69,7 +69,7 @@ static size_t push_own(void)
 
 /* Take back a fork of the thread's own, also where an interrupt has come meanwhile: the fork's frame is still here, and
  * the fork has not run. */
-static bool take_own(size_t place)
+static bool fork_take_own(size_t place)
 {
     if (place != place_of_own())
         return false;
@@ -77,11 +77,11 @@ static bool take_own(size_t place)
     return true;
 }
 
-static size_t push(struct sti_worker *worker)
+static size_t fork_push(struct sti_worker *worker)
 {
     size_t place = sti_split_push(&worker->split);
     if (sti_split_is_asked(&worker->split))
-        answer(worker, sti_split_depth(&worker->split));
+        fork_answer(worker, sti_split_depth(&worker->split));
     return place;
 }
 
@@ -95,7 +95,7 @@ size_t stint_fork_push_slow_(const struct stint_fork_slot_ *slot)
 {
     if (sti_process_is_partial())
         return place_of_own();
-    return slot != NULL ? push(sti_worker_current()) : push_own();
+    return slot != NULL ? fork_push(sti_worker_current()) : push_own();
 }
 
 int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
@@ -109,7 +109,7 @@ int stint_fork_slow_(stint_subtask *subtask, stint_fn *fn, void *arg)
     subtask->arg_ = arg;
     if (slot != NULL)
         slot->fork = subtask;
-    subtask->place_ = slot != NULL ? push(sti_worker_current()) : push_own();
+    subtask->place_ = slot != NULL ? fork_push(sti_worker_current()) : push_own();
     return 0;
 }
 
@@ -145,7 +145,7 @@ const stint_options *sti_fork_options(struct sti_stolen stolen)
 }
 
 /* The owner's thread has a record, which stays. */
-static __attribute__((noinline, cold)) void trace_begin(struct sti_stolen stolen)
+static __attribute__((noinline, cold)) void subtask_trace_begin(struct sti_stolen stolen)
 {
     const struct sti_thread *owner = atomic_load_explicit(&stolen.owner->record, memory_order_acquire);
     sti_trace_begin(STI_TRACE_BEGIN_FORK, stolen.offer, 0, sti_fork_options(stolen)->name, owner);
@@ -161,7 +161,7 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
     struct sti_group *group = atomic_load_explicit(&offer->group, memory_order_relaxed);
     offer->value = NULL;
     if (sti_trace_runs())
-        trace_begin(stolen);
+        subtask_trace_begin(stolen);
     offer->code = sti_subtask_run(group, offer->fn, offer->arg, &offer->value, &offer->interrupted);
     if (sti_trace_runs())
         sti_trace_end(STI_TRACE_END_FORK, offer, 0, STI_TRACE_ANY);
@@ -175,13 +175,13 @@ void sti_fork_run(struct sti_worker *worker, struct sti_stolen stolen)
 
 /* --- Joining ------------------------------------------------------------------------------------------------------ */
 
-static bool has_ended(const struct sti_offer *offer)
+static bool offer_has_ended(const struct sti_offer *offer)
 {
     return atomic_load_explicit(&offer->state, memory_order_acquire) == STI_OFFER_ENDED;
 }
 
 /* Steal back from the worker that has the awaited subtask; from others of the same task when that one has nothing. */
-static bool leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
+static bool fork_leapfrog(struct sti_worker *worker, const struct sti_offer *awaited)
 {
     const struct sti_group *group = atomic_load_explicit(&awaited->group, memory_order_relaxed);
     struct sti_worker *thief = atomic_load_explicit(&awaited->thief, memory_order_relaxed);
@@ -205,24 +205,24 @@ static void sleep_in_join(struct sti_worker *worker, const struct sti_offer *off
     sti_substitute_fall_asleep(worker, 1);
     if (!sti_park_await(worker, offer, sti_deadline_after(STI_SHORT_SLEEP_NS))) {
         struct sti_sleeper sleeper = { .worker = worker, .offer = offer };
-        bool covered = sti_waking_cover();
+        bool suppressed = sti_waking_suppress();
         sti_deadlock_look(&sleeper);
         sti_park_await(worker, offer, STI_NEVER);
         sti_deadlock_leave(&sleeper);
-        if (covered)
-            sti_waking_uncover_scopes();
+        if (suppressed)
+            sti_waking_restore_scopes();
     }
     sti_substitute_awake(worker, 1);
 }
 
 /* Wait for the end of what a thief has. */
-static const struct sti_offer *await(struct sti_worker *worker, size_t index)
+static const struct sti_offer *fork_await(struct sti_worker *worker, size_t index)
 {
     const struct sti_offer *offer = &worker->split.offers[index];
     unsigned round = 0;
-    while (!has_ended(offer)) {
+    while (!offer_has_ended(offer)) {
         sti_subtask_answer();
-        if (leapfrog(worker, offer))
+        if (fork_leapfrog(worker, offer))
             round = 0;
         else if (round < AWAIT_ROUNDS)
             sti_rest(round++);
@@ -232,7 +232,7 @@ static const struct sti_offer *await(struct sti_worker *worker, size_t index)
     return offer;
 }
 
-static int run(stint_subtask *subtask, void **value)
+static int subtask_run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
     subtask->place_ = STINT_FORK_JOINED_;
@@ -242,7 +242,7 @@ static int run(stint_subtask *subtask, void **value)
     return code;
 }
 
-static bool is_held(const struct sti_worker *worker, size_t place, const void *fork)
+static bool fork_is_held(const struct sti_worker *worker, size_t place, const void *fork)
 {
     return worker != NULL && sti_split_holds(&worker->split, place, fork);
 }
@@ -254,18 +254,18 @@ static int error_of_none(void)
 }
 
 /* False: a thief has it. */
-static bool take_back(struct sti_worker *worker, size_t index)
+static bool fork_take_back(struct sti_worker *worker, size_t index)
 {
     size_t depth = sti_split_depth(&worker->split);
     if (sti_split_is_asked(&worker->split))
-        answer(worker, index == depth - 1 ? index : depth);
+        fork_answer(worker, index == depth - 1 ? index : depth);
     return sti_split_take(&worker->split, index);
 }
 
 /* Join a fork that a thief had. An interrupt finds the slot still occupied; its contents stay until the next fork. */
-static int collect(struct sti_worker *worker, size_t index, void **value)
+static int fork_collect(struct sti_worker *worker, size_t index, void **value)
 {
-    const struct sti_offer *offer = await(worker, index);
+    const struct sti_offer *offer = fork_await(worker, index);
     stint_checkpoint();
     sti_split_forget(&worker->split, index);
     if (value != NULL)
@@ -277,7 +277,7 @@ static int collect_plain(struct sti_worker *worker, stint_subtask *subtask, void
 {
     size_t index = sti_split_index(&worker->split, subtask->place_);
     subtask->place_ = STINT_FORK_JOINED_;
-    return collect(worker, index, value);
+    return fork_collect(worker, index, value);
 }
 
 int stint_join_slow_(stint_subtask *subtask, void **value)
@@ -286,13 +286,13 @@ int stint_join_slow_(stint_subtask *subtask, void **value)
         return ENOTSUP;
     if (subtask == NULL)
         return EINVAL;
-    if (take_own(subtask->place_))
-        return run(subtask, value);
+    if (fork_take_own(subtask->place_))
+        return subtask_run(subtask, value);
     struct sti_worker *worker = sti_worker_current();
-    if (!is_held(worker, subtask->place_, subtask))
+    if (!fork_is_held(worker, subtask->place_, subtask))
         return error_of_none();
-    bool is_here = take_back(worker, sti_split_index(&worker->split, subtask->place_));
-    return is_here ? run(subtask, value) : collect_plain(worker, subtask, value);
+    bool is_here = fork_take_back(worker, sti_split_index(&worker->split, subtask->place_));
+    return is_here ? subtask_run(subtask, value) : collect_plain(worker, subtask, value);
 }
 
 struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stint_fork_kind_ *kind)
@@ -301,15 +301,15 @@ struct stint_fork_result_ stint_join_typed_slow_(size_t place, const struct stin
     const struct stint_fork_result_ not_run = { NULL, 0 };
     if (sti_process_is_partial())
         return (struct stint_fork_result_){ zeros, ENOTSUP };
-    if (take_own(place))
+    if (fork_take_own(place))
         return not_run;
     struct sti_worker *worker = sti_worker_current();
-    if (!is_held(worker, place, &kind->odd))
+    if (!fork_is_held(worker, place, &kind->odd))
         return (struct stint_fork_result_){ zeros, error_of_none() };
     size_t index = sti_split_index(&worker->split, place);
-    if (take_back(worker, index))
+    if (fork_take_back(worker, index))
         return not_run;
-    int error = collect(worker, index, NULL);
+    int error = fork_collect(worker, index, NULL);
     const char *payload = worker->split.forks.slots[index].payload;
     return (struct stint_fork_result_){ error == 0 ? payload : zeros, error };
 }
@@ -318,7 +318,7 @@ static void drop_held(struct sti_worker *worker, size_t index)
 {
     if (sti_split_take(&worker->split, index))
         return;
-    await(worker, index);
+    fork_await(worker, index);
     sti_split_forget(&worker->split, index);
 }
 
@@ -327,7 +327,7 @@ void stint_fork_drop(stint_subtask *subtask)
     struct sti_worker *worker = sti_worker_current();
     if (subtask == NULL || subtask->place_ == STINT_FORK_JOINED_)
         return;
-    if (!take_own(subtask->place_) && is_held(worker, subtask->place_, subtask))
+    if (!fork_take_own(subtask->place_) && fork_is_held(worker, subtask->place_, subtask))
         drop_held(worker, sti_split_index(&worker->split, subtask->place_));
     subtask->place_ = STINT_FORK_JOINED_;
 }
@@ -341,7 +341,7 @@ static struct sti_worker *worker_of(struct sti_forks *forks)
 
 /* Without a look at the subtasks: their frames may be gone. In the child of a fork(2) there are no thieves to wait
  * for. */
-static void settle(struct sti_forks *forks, size_t kept)
+static void forks_settle(struct sti_forks *forks, size_t kept)
 {
     struct sti_worker *worker = worker_of(forks);
     struct sti_split *split = &worker->split;
@@ -350,7 +350,7 @@ static void settle(struct sti_forks *forks, size_t kept)
         if (sti_split_take(split, newest))
             continue;
         if (sti_worker_current() == worker)
-            await(worker, newest);
+            fork_await(worker, newest);
         sti_split_forget(split, newest);
     }
 }
@@ -370,7 +370,7 @@ static size_t not_left(struct sti_forks *forks, size_t from, const struct sti_wa
     return place;
 }
 
-static void wake(struct sti_forks *forks)
+static void forks_wake(struct sti_forks *forks)
 {
     struct sti_worker *worker = worker_of(forks);
     sti_park_wake(worker);
@@ -380,7 +380,7 @@ static void wake(struct sti_forks *forks)
 void sti_fork_begin_thread(struct sti_worker *worker)
 {
     worker->below = (struct sti_forks){
-        .outstanding = &worker->split.forks.depth, .settle = settle, .not_left = not_left, .wake = wake
+        .outstanding = &worker->split.forks.depth, .settle = forks_settle, .not_left = not_left, .wake = forks_wake
     };
     if (sti_forks_register(&worker->below) == 0)
         stint_thread_forks_ = &worker->split.forks;

@@ -101,7 +101,7 @@ static void free_accumulator(struct accumulator *accumulator)
         stint_free(accumulator->memory);
 }
 
-static int halve(struct part *part)
+static int part_halve(struct part *part)
 {
     const struct range *range = part->range;
     const stint_reduction *reduction = range->reduction;
@@ -127,7 +127,7 @@ static int do_part(struct part *part, bool may_halve)
     while (part->begin < part->end && !atomic_load_explicit(&range->failed, memory_order_relaxed)) {
         size_t left = part->end - part->begin;
         if (may_halve && left > range->smallest && is_asked())
-            return halve(part);
+            return part_halve(part);
         int error = do_piece(part, part->begin + (size < left ? size : left));
         if (error != 0) {
             atomic_store_explicit(&range->failed, true, memory_order_relaxed);
@@ -191,7 +191,7 @@ static bool is_behind(const struct order *order, const char *a, const char *b)
 
 /* --- With a size that the compiler may know --- */
 
-static inline __attribute__((always_inline)) void copy(char *to, const char *from, size_t size)
+static inline __attribute__((always_inline)) void items_copy(char *to, const char *from, size_t size)
 {
     memcpy(to, from, size);
 }
@@ -202,7 +202,7 @@ static inline __attribute__((always_inline)) void merge_sized(const struct order
 {
     while (a < a_end && b < b_end) {
         const char **first = is_behind(order, a, b) ? &b : &a;
-        copy(to, *first, size);
+        items_copy(to, *first, size);
         *first += size;
         to += size;
     }
@@ -266,7 +266,7 @@ static size_t count_before(const struct order *order, const char *elements, size
     return min;
 }
 
-static int merge(void *argument, void **value)
+static int parallel_merge(void *argument, void **value)
 {
     const struct merge *whole = argument;
     const struct order *order = whole->order;
@@ -291,8 +291,8 @@ static int merge(void *argument, void **value)
                            whole->b_count - b_count,
                            whole->to + (a_count + b_count) * size };
     __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask;
-    stint_fork(&subtask, merge, &upper);
-    int error = merge(&lower, NULL);
+    stint_fork(&subtask, parallel_merge, &upper);
+    int error = parallel_merge(&lower, NULL);
     return error != 0 ? error : stint_join(&subtask, NULL);
 }
 
@@ -306,21 +306,21 @@ struct sort {
     bool into_other;
 };
 
-static int sort(void *argument, void **value);
+static int parallel_sort(void *argument, void **value);
 
 static int sort_halves(struct sort *lower, struct sort *upper)
 {
     __attribute__((cleanup(stint_fork_drop))) stint_subtask subtask = { .place_ = STINT_FORK_JOINED_ };
     bool forks = lower->count + upper->count > SORT_GRAIN;
     if (forks)
-        stint_fork(&subtask, sort, upper);
-    int error = sort(lower, NULL);
+        stint_fork(&subtask, parallel_sort, upper);
+    int error = parallel_sort(lower, NULL);
     if (error != 0)
         return error;
-    return forks ? stint_join(&subtask, NULL) : sort(upper, NULL);
+    return forks ? stint_join(&subtask, NULL) : parallel_sort(upper, NULL);
 }
 
-static int sort(void *argument, void **value)
+static int parallel_sort(void *argument, void **value)
 {
     struct sort *whole = argument;
     const struct order *order = whole->order;
@@ -341,7 +341,7 @@ static int sort(void *argument, void **value)
         return error;
     const char *from = whole->into_other ? whole->elements : whole->other;
     char *to = whole->into_other ? whole->other : whole->elements;
-    return merge(&(struct merge){ order, from, half, from + offset, count - half, to }, NULL);
+    return parallel_merge(&(struct merge){ order, from, half, from + offset, count - half, to }, NULL);
 }
 
 static void free_other(void **other)
@@ -362,5 +362,5 @@ int stint_sort(void *base, size_t count, size_t size, stint_compare_fn *compare,
         return ENOMEM;
     const struct order order = { compare, arg, size };
     struct sort all = { &order, base, count, other, false };
-    return sort(&all, NULL);
+    return parallel_sort(&all, NULL);
 }

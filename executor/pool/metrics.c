@@ -10,7 +10,7 @@
 #include <stint/observe.h>
 #include <string.h>
 
-#include "alloc/heap/kept.h"
+#include "alloc/heap/retained.h"
 #include "alloc/interrupt/output.h"
 #include "alloc/interrupt/warning.h"
 #include "alloc/meter/allocate.h"
@@ -46,7 +46,7 @@ struct labels {
 
 static const struct labels none;
 
-static struct labels with(struct labels labels, const char *name, const char *value)
+static struct labels labels_with(struct labels labels, const char *name, const char *value)
 {
     char *end = labels.text + strlen(labels.text);
     end += sprintf(end, "%s%s=\"", end > labels.text ? "," : "", name);
@@ -60,7 +60,7 @@ static struct labels with(struct labels labels, const char *name, const char *va
 }
 
 /* Of metrics in seconds it is nanoseconds. */
-static void put_number(FILE *stream, enum unit unit, uint64_t value)
+static void metric_put_number(FILE *stream, enum unit unit, uint64_t value)
 {
     if (unit == SECONDS)
         fprintf(stream, "%llu.%09llu", (unsigned long long)(value / 1000000000),
@@ -73,7 +73,7 @@ static void put_series(FILE *stream, const struct metric *metric, const char *su
                        enum unit unit, uint64_t value)
 {
     fprintf(stream, labels.text[0] != '\0' ? "%s%s{%s} " : "%s%s%s ", metric->name, suffix, labels.text);
-    put_number(stream, unit, value);
+    metric_put_number(stream, unit, value);
     fputc('\n', stream);
 }
 
@@ -97,7 +97,7 @@ static struct labels up_to(struct labels labels, const struct metric *metric, un
         snprintf(text, sizeof text, "%llu.%09llu", bound / 1000000000, bound % 1000000000);
     else
         snprintf(text, sizeof text, "%llu.0", bound);
-    return with(labels, "le", text);
+    return labels_with(labels, "le", text);
 }
 
 static void put_histogram(FILE *stream, const struct metric *metric, struct labels labels,
@@ -114,7 +114,7 @@ static void put_histogram(FILE *stream, const struct metric *metric, struct labe
     }
     while (bucket < STI_BUCKET_OF_NONE)
         count += sti_counter_read(&histogram->buckets[bucket++]);
-    put_series(stream, metric, "_bucket", with(labels, "le", "+Inf"), NO_UNIT, count);
+    put_series(stream, metric, "_bucket", labels_with(labels, "le", "+Inf"), NO_UNIT, count);
     put_series(stream, metric, "_count", labels, NO_UNIT, count);
     put_series(stream, metric, "_sum", labels, metric->unit, sti_counter_read(&histogram->sum));
 }
@@ -130,7 +130,7 @@ struct pool_metric {
 
 #define IN(field) offsetof(struct sti_pool_numbers, field), sizeof(((struct sti_pool_numbers *)NULL)->field)
 
-static uint64_t number_of(const struct sti_pool_numbers *pool, const struct pool_metric *metric)
+static uint64_t metric_number(const struct sti_pool_numbers *pool, const struct pool_metric *metric)
 {
     const char *place = (const char *)pool + metric->offset;
     return metric->size == sizeof(unsigned) ? *(const unsigned *)place : *(const uint64_t *)place;
@@ -184,7 +184,7 @@ static const struct metric outcomes_of_pools = { "stint_pool_tasks", COUNTER, NO
 
 static struct labels pool_label(const struct sti_pool_numbers *pool)
 {
-    return with(none, "pool", pool->label);
+    return labels_with(none, "pool", pool->label);
 }
 
 /* One for each reason that has a name, also if nothing has ended for it; or only for those that have been there, and
@@ -197,7 +197,7 @@ static void put_reasons(FILE *stream, const struct metric *metric, struct labels
         const char *name = stint_reason_name((stint_reason)reason);
         uint64_t outcome = sti_counter_read(&outcomes[reason]);
         if ((all || reason == STINT_REASON_NONE || outcome != 0) && strcmp(name, no_name) != 0)
-            put_sample(stream, metric, with(of, "reason", name), outcome);
+            put_sample(stream, metric, labels_with(of, "reason", name), outcome);
     }
 }
 
@@ -210,7 +210,7 @@ static void put_pools(FILE *stream, const struct sti_pool_numbers *pools, size_t
         const struct pool_metric *metric = &numbers_of_pools[m];
         put_head(stream, &metric->metric);
         for (size_t i = 0; i < count; i++)
-            put_sample(stream, &metric->metric, pool_label(&pools[i]), number_of(&pools[i], metric));
+            put_sample(stream, &metric->metric, pool_label(&pools[i]), metric_number(&pools[i], metric));
     }
     for (size_t m = 0; m < sizeof histograms_of_pools / sizeof *histograms_of_pools; m++) {
         const struct pool_metric *metric = &histograms_of_pools[m];
@@ -233,10 +233,11 @@ static void put_accounts(FILE *stream)
     const struct sti_label *label;
     put_head(stream, &outcomes_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
-        put_reasons(stream, &outcomes_of_accounts, with(none, "account", label->name), label->outcomes, false);
+        put_reasons(stream, &outcomes_of_accounts, labels_with(none, "account", label->name), label->outcomes, false);
     put_head(stream, &charges_of_accounts);
     for (unsigned i = 0; (label = sti_label_at(i)) != NULL; i++)
-        put_sample(stream, &charges_of_accounts, with(none, "account", label->name), sti_counter_read(&label->charged));
+        put_sample(stream, &charges_of_accounts, labels_with(none, "account", label->name),
+                   sti_counter_read(&label->charged));
 }
 
 /* --- The process. ------------------------------------------------------------------------------------------------- */
@@ -294,16 +295,16 @@ static void put_interrupts(FILE *stream, const struct process_numbers *numbers)
     };
     put_head(stream, &delivered);
     for (size_t i = 0; i < STI_WAYS; i++)
-        put_sample(stream, &delivered, with(none, "way", ways[i]), numbers->deliveries[i]);
+        put_sample(stream, &delivered, labels_with(none, "way", ways[i]), numbers->deliveries[i]);
     put_head(stream, &warned);
     put_reasons(stream, &warned, none, sti_warnings, false);
     put_head(stream, &deferred);
     for (size_t i = STINT_DEFERRAL_NONE + 1; i < STI_DEFERRALS; i++)
-        put_sample(stream, &deferred, with(none, "rule", stint_deferral_name((stint_deferral)i)),
+        put_sample(stream, &deferred, labels_with(none, "rule", stint_deferral_name((stint_deferral)i)),
                    numbers->deferrals[i]);
 }
 
-static void put_kept(FILE *stream)
+static void put_retained(FILE *stream)
 {
     static const struct metric heaps = { "stint_kept_heaps", COUNTER, NO_UNIT,
                                          "Heaps of stopped tasks of which blocks were kept, as a root led to them." };
@@ -312,16 +313,16 @@ static void put_kept(FILE *stream)
     static const struct metric faults = { "stint_heap_faults", COUNTER, NO_UNIT,
                                           "Lists of free blocks found broken, as by a block freed twice." };
     put_head(stream, &heaps);
-    put_sample(stream, &heaps, none, sti_kept_heaps());
+    put_sample(stream, &heaps, none, sti_retained_heaps());
     put_head(stream, &bytes);
-    put_sample(stream, &bytes, none, sti_kept_bytes());
+    put_sample(stream, &bytes, none, sti_retained_bytes());
     put_head(stream, &faults);
     put_sample(stream, &faults, none, sti_allocate_faults());
 }
 
 /* --- All of it. --------------------------------------------------------------------------------------------------- */
 
-static void put_all(FILE *stream, const struct sti_pool_numbers *pools, size_t count)
+static void metrics_put_all(FILE *stream, const struct sti_pool_numbers *pools, size_t count)
 {
     struct process_numbers numbers;
     add_up_threads(&numbers);
@@ -329,7 +330,7 @@ static void put_all(FILE *stream, const struct sti_pool_numbers *pools, size_t c
     put_accounts(stream);
     put_runs(stream, &numbers.sum);
     put_interrupts(stream, &numbers);
-    put_kept(stream);
+    put_retained(stream);
     fprintf(stream, "# EOF\n");
 }
 
@@ -341,7 +342,7 @@ static int make_quietly(struct sti_output *output)
         return ENOMEM;
     bool is_open = sti_output_open(output);
     if (is_open)
-        put_all(output->stream, pools, count);
+        metrics_put_all(output->stream, pools, count);
     sti_process_free(pools);
     return is_open ? sti_output_close(output, 0) : ENOMEM;
 }

@@ -82,53 +82,53 @@ static const struct {
 /* --- What follows. ------------------------------------------------------------------------------------------------ */
 
 /* False: that was all, and nothing will be handed over any more. */
-static bool run_line(struct sti_monitor *monitor)
+static bool monitor_run_turns(struct sti_monitor *monitor)
 {
     uint32_t value = sti_event_value(&monitor->handed);
-    sti_plain_mutex_lock(&monitor->lock);
-    struct sti_line_turn *line = monitor->line;
+    sti_real_mutex_lock(&monitor->lock);
+    struct sti_queued_turn *turns = monitor->turns;
     bool ending = monitor->ending;
-    monitor->line = NULL;
-    sti_plain_mutex_unlock(&monitor->lock);
-    if (line != NULL)
-        sti_continuation_run(line);
+    monitor->turns = NULL;
+    sti_real_mutex_unlock(&monitor->lock);
+    if (turns != NULL)
+        sti_continuation_run(turns);
     else if (!ending)
         sti_event_wait(&monitor->handed, value, STI_NEVER);
-    return line != NULL || !ending;
+    return turns != NULL || !ending;
 }
 
 /* The thread inherits the signal mask of the watch's, which blocks all: signals are for the application's threads. */
-static void *run_lines(void *monitor)
+static void *monitor_main(void *monitor)
 {
     pthread_setname_np(pthread_self(), "stint-expired");
-    while (run_line(monitor))
+    while (monitor_run_turns(monitor))
         ;
     return NULL;
 }
 
-static void append(struct sti_monitor *monitor, struct sti_line_turn *line)
+static void monitor_append(struct sti_monitor *monitor, struct sti_queued_turn *turns)
 {
-    *(monitor->line != NULL ? &monitor->line_end->next : &monitor->line) = line;
-    while (line->next != NULL)
-        line = line->next;
-    monitor->line_end = line;
+    *(monitor->turns != NULL ? &monitor->turns_end->next : &monitor->turns) = turns;
+    while (turns->next != NULL)
+        turns = turns->next;
+    monitor->turns_end = turns;
 }
 
 /* Where no thread can be started it is run here. */
-static void hand_over(struct sti_monitor *monitor, struct sti_line_turn *line)
+static void monitor_hand_over(struct sti_monitor *monitor, struct sti_queued_turn *turns)
 {
-    if (line == NULL)
+    if (turns == NULL)
         return;
-    sti_plain_mutex_lock(&monitor->lock);
-    bool handed = monitor->has_thread || sti_thread_start(&monitor->thread, NULL, run_lines, monitor) == 0;
+    sti_real_mutex_lock(&monitor->lock);
+    bool handed = monitor->has_thread || sti_thread_start(&monitor->thread, NULL, monitor_main, monitor) == 0;
     monitor->has_thread = handed;
     if (handed)
-        append(monitor, line);
-    sti_plain_mutex_unlock(&monitor->lock);
+        monitor_append(monitor, turns);
+    sti_real_mutex_unlock(&monitor->lock);
     if (handed)
         sti_event_signal(&monitor->handed);
     else
-        sti_continuation_run(line);
+        sti_continuation_run(turns);
 }
 
 /* --- The watch's thread ------------------------------------------------------------------------------------------- */
@@ -138,37 +138,37 @@ static void hand_over(struct sti_monitor *monitor, struct sti_line_turn *line)
 
 static struct sti_timer *claim_next(struct sti_monitor *monitor)
 {
-    sti_plain_mutex_lock(&monitor->lock);
+    sti_real_mutex_lock(&monitor->lock);
     struct sti_timer *timer;
     do
         timer = sti_timers_take(&monitor->timers);
     while (timer != NULL && !kinds[timer->kind].claim(timer));
-    sti_plain_mutex_unlock(&monitor->lock);
+    sti_real_mutex_unlock(&monitor->lock);
     return timer;
 }
 
 /* Resolve expired tasks. Their continuations run elsewhere: this thread has other deadlines to keep. */
-static void act(void *argument)
+static void monitor_act(void *argument)
 {
     struct sti_monitor *monitor = argument;
     struct sti_timer *timer;
     sti_continuation_hold();
     for (unsigned i = 0; i < BATCH && (timer = claim_next(monitor)) != NULL; i++)
         kinds[timer->kind].act(timer);
-    hand_over(monitor, sti_continuation_let_go());
+    monitor_hand_over(monitor, sti_continuation_let_go());
 }
 
 static uint64_t look_at_timers(struct sti_watch *watch, uint64_t now)
 {
     struct sti_monitor *monitor = (struct sti_monitor *)((char *)watch - offsetof(struct sti_monitor, watch));
-    sti_plain_mutex_lock(&monitor->lock);
+    sti_real_mutex_lock(&monitor->lock);
     sti_timers_expire(&monitor->timers, now);
     bool any = monitor->timers.expired != NULL;
     uint64_t next = sti_timers_next(&monitor->timers);
-    sti_plain_mutex_unlock(&monitor->lock);
+    sti_real_mutex_unlock(&monitor->lock);
     if (!any)
         return next != STI_TIMERS_NONE ? next : STI_WATCH_NEVER;
-    sti_watch_call(watch, act, monitor);
+    sti_watch_call(watch, monitor_act, monitor);
     return STI_WATCH_AGAIN;
 }
 
@@ -188,7 +188,7 @@ int sti_monitor_begin(struct sti_monitor *monitor)
     return error;
 }
 
-static bool is_wanted(struct sti_timer *timer, enum sti_timer_kind kind)
+static bool timer_is_wanted(struct sti_timer *timer, enum sti_timer_kind kind)
 {
     return kinds[kind].state < 0 ||
            atomic_load_explicit(&task_of(timer)->state, memory_order_relaxed) == kinds[kind].state;
@@ -197,12 +197,12 @@ static bool is_wanted(struct sti_timer *timer, enum sti_timer_kind kind)
 void sti_monitor_set(struct sti_monitor *monitor, struct sti_timer *timer, enum sti_timer_kind kind, uint64_t time)
 {
     uint64_t look = STI_TIMERS_NONE;
-    sti_plain_mutex_lock(&monitor->lock);
-    if (is_wanted(timer, kind)) {
+    sti_real_mutex_lock(&monitor->lock);
+    if (timer_is_wanted(timer, kind)) {
         timer->kind = (unsigned char)kind;
         look = sti_timers_add(&monitor->timers, timer, time);
     }
-    sti_plain_mutex_unlock(&monitor->lock);
+    sti_real_mutex_unlock(&monitor->lock);
     sti_monitor_begin(monitor);
     if (look != STI_TIMERS_NONE)
         sti_watch_hasten(look);
@@ -210,9 +210,9 @@ void sti_monitor_set(struct sti_monitor *monitor, struct sti_timer *timer, enum 
 
 void sti_monitor_forget(struct sti_monitor *monitor, struct sti_timer *timer)
 {
-    sti_plain_mutex_lock(&monitor->lock);
+    sti_real_mutex_lock(&monitor->lock);
     sti_timers_remove(&monitor->timers, timer);
-    sti_plain_mutex_unlock(&monitor->lock);
+    sti_real_mutex_unlock(&monitor->lock);
 }
 
 void sti_monitor_init(struct sti_monitor *monitor)
@@ -233,14 +233,14 @@ void sti_monitor_stop(struct sti_monitor *monitor)
 
 void sti_monitor_end(struct sti_monitor *monitor)
 {
-    sti_plain_mutex_lock(&monitor->lock);
+    sti_real_mutex_lock(&monitor->lock);
     while (monitor->timers.count > 0) {
-        sti_plain_mutex_unlock(&monitor->lock);
+        sti_real_mutex_unlock(&monitor->lock);
         sched_yield();
-        sti_plain_mutex_lock(&monitor->lock);
+        sti_real_mutex_lock(&monitor->lock);
     }
     monitor->ending = true;
-    sti_plain_mutex_unlock(&monitor->lock);
+    sti_real_mutex_unlock(&monitor->lock);
     sti_event_signal(&monitor->handed);
     if (monitor->has_thread)
         pthread_join(monitor->thread, NULL);

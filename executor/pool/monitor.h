@@ -13,9 +13,9 @@
 
 #include "executor/base/state.h"
 
-struct sti_line_turn;
+struct sti_queued_turn;
 
-/* --- The monitor, one for each pool. Its thread is the watch of the ground floor (alloc/interrupt/watch.h), which also
+/* --- The monitor, one for each pool. Its thread is the watch of the lower layer (alloc/interrupt/watch.h), which also
  * looks after the deadlines of running tasks and sends the preemption signals: one for the process, asleep when nothing
  * needs it. Only tasks with a wall limit or a time pay for this.
  *

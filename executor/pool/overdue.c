@@ -29,7 +29,7 @@ uint64_t sti_overdue_deadline(const sti_task *task, uint64_t started)
 }
 
 /* When the entry's task is overdue; UINT64_MAX: never. */
-static uint64_t due(struct sti_overdue_entry *entry)
+static uint64_t overdue_due(struct sti_overdue_entry *entry)
 {
     entry->deadline = sti_overdue_deadline(entry->task, entry->started);
     return sti_limits_end(entry->deadline, entry->worker->pool->options.overdue_ns);
@@ -38,13 +38,13 @@ static uint64_t due(struct sti_overdue_entry *entry)
 /* --- The report, on the pool's thread ----------------------------------------------------------------------------- */
 
 struct report {
-    struct sti_line_turn turn;         /* of the task, but it does not wait for its end */
+    struct sti_queued_turn turn;       /* of the task, but it does not wait for its end */
     const stint_pool_options *options; /* of the pool */
     stint_overdue_report report;
     struct sti_seen seen;
 };
 
-static void tell(struct sti_line_turn *turn)
+static void overdue_notify(struct sti_queued_turn *turn)
 {
     struct report *report = (struct report *)turn;
     report->report.task = sti_seen_view(&report->seen);
@@ -71,17 +71,17 @@ static struct report *make_report(const struct sti_overdue_entry *entry, uint64_
 bool sti_overdue_deal_with(struct sti_timer *timer)
 {
     struct sti_overdue_entry *entry = (struct sti_overdue_entry *)timer;
-    uint64_t time = due(entry);
+    uint64_t time = overdue_due(entry);
     if (time > sti_clock_now()) {
         sti_monitor_put_off(&entry->worker->pool->monitor, timer, time);
         return false;
     }
     entry->given_up = true;
     entry->replaced = sti_substitute_replace(entry->worker);
-    bool told = entry->worker->pool->options.on_overdue != NULL;
-    struct report *report = told ? make_report(entry, sti_clock_now()) : NULL;
+    bool notified = entry->worker->pool->options.on_overdue != NULL;
+    struct report *report = notified ? make_report(entry, sti_clock_now()) : NULL;
     if (report != NULL)
-        sti_continuation_now(entry->task, &report->turn, tell);
+        sti_continuation_now(entry->task, &report->turn, overdue_notify);
     return false;
 }
 
@@ -91,7 +91,7 @@ void sti_overdue_begin_task(struct sti_overdue_entry *entry, struct sti_worker *
 {
     stint_pool *pool = worker->pool;
     *entry = (struct sti_overdue_entry){ .worker = worker, .task = task, .started = sti_clock_now() };
-    uint64_t time = due(entry);
+    uint64_t time = overdue_due(entry);
     if (time != UINT64_MAX)
         sti_monitor_set(&pool->monitor, &entry->timer, STI_TIMER_OVERDUE, time);
 }
@@ -108,7 +108,7 @@ void sti_overdue_end_task(struct sti_overdue_entry *entry)
  * counts as idle while it is parked and no worker has been called: the load of the machine is not measured. */
 
 /* Nanoseconds from when the task was submitted, or somebody was parked, until this. */
-static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
+static uint64_t waits_overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
 {
     uint64_t since = parked_since > submitted ? parked_since : submitted;
     return parked_since != 0 && end > since ? end - since : 0;
@@ -116,7 +116,7 @@ static uint64_t overlap(uint64_t submitted, uint64_t end, uint64_t parked_since)
 
 /* The time from which on a worker was on its way to look for waiting tasks. From then on the system decides how soon
  * the worker gets a processor, which is not the pool's doing. */
-static uint64_t answered(const struct sti_worker *worker, uint64_t parked_since, uint64_t submitted)
+static uint64_t worker_answered(const struct sti_worker *worker, uint64_t parked_since, uint64_t submitted)
 {
     uint64_t called = atomic_load_explicit(&worker->called_ns, memory_order_relaxed);
     if (called >= submitted)
@@ -132,9 +132,9 @@ static uint64_t when_parked(const struct sti_worker *worker)
 static uint64_t first_answer(const struct sti_worker *taker, uint64_t submitted)
 {
     const stint_pool *pool = taker->pool;
-    uint64_t first = answered(taker, taker->idled_since, submitted);
+    uint64_t first = worker_answered(taker, taker->idled_since, submitted);
     for (unsigned i = 0; i < sti_pool_slots(pool); i++) {
-        uint64_t answer = answered(&pool->workers[i], when_parked(&pool->workers[i]), submitted);
+        uint64_t answer = worker_answered(&pool->workers[i], when_parked(&pool->workers[i]), submitted);
         first = answer < first ? answer : first;
     }
     return first;
@@ -144,7 +144,7 @@ static uint64_t first_answer(const struct sti_worker *taker, uint64_t submitted)
  * queue is full of those, any other has waited for a slot. */
 static bool could_begin(const stint_pool *pool, const sti_task *task)
 {
-    return task->options.account == NULL && !task->stood_in_line && !pool->options.hold_near_memory_limit;
+    return task->options.account == NULL && !task->was_queued_for_slot && !pool->options.hold_near_memory_limit;
 }
 
 void sti_neglect_note(struct sti_worker *worker, const sti_task *task)
@@ -156,9 +156,9 @@ void sti_neglect_note(struct sti_worker *worker, const sti_task *task)
         return;
     uint64_t answer = first_answer(worker, submitted);
     uint64_t end = answer < begun ? answer : begun;
-    uint64_t longest = overlap(submitted, end, worker->idled_since);
+    uint64_t longest = waits_overlap(submitted, end, worker->idled_since);
     for (unsigned i = 0; i < sti_pool_slots(pool); i++) {
-        uint64_t neglect = overlap(submitted, end, when_parked(&pool->workers[i]));
+        uint64_t neglect = waits_overlap(submitted, end, when_parked(&pool->workers[i]));
         longest = neglect > longest ? neglect : longest;
     }
     if (longest >= STINT_NEGLECT_NS)

@@ -63,7 +63,7 @@ void sti_pool_free(stint_pool *pool)
     sti_process_free(pool);
 }
 
-static stint_pool *make_pool(const stint_pool_options *options, unsigned workers, unsigned substitutes)
+static stint_pool *pool_make(const stint_pool_options *options, unsigned workers, unsigned substitutes)
 {
     size_t capacity = options->queue_capacity != 0 ? options->queue_capacity : STI_QUEUE_CAPACITY_DEFAULT;
     stint_pool *pool = sti_process_aligned(_Alignof(stint_pool), sizeof *pool);
@@ -114,7 +114,7 @@ static bool is_stack_size(size_t size)
     return size == 0 || (size >= STI_STACK_MIN && size >= (size_t)least && size <= SIZE_MAX / 2);
 }
 
-static bool are_valid(const stint_pool_options *options)
+static bool pool_options_are_valid(const stint_pool_options *options)
 {
     return options->workers <= STI_WORKERS_MAX && options->queue_capacity <= STI_QUEUE_CAPACITY_MAX &&
            (options->substitutes <= STI_SUBSTITUTES_MAX || options->substitutes == STINT_NO_SUBSTITUTES) &&
@@ -122,26 +122,26 @@ static bool are_valid(const stint_pool_options *options)
            (unsigned)options->report <= (unsigned)STINT_REPORT_HEAP;
 }
 
-static int take_options(stint_pool_options *options, const stint_pool_options *given)
+static int pool_take_options(stint_pool_options *options, const stint_pool_options *given)
 {
     int error = 0;
     if (given != NULL)
         error = sti_sized_in(options, sizeof *options, STI_SIZED_UP_TO(stint_pool_options, stack_size), given);
     if (options->name == NULL)
         options->name = DEFAULT_NAME;
-    return error != 0 || are_valid(options) ? error : EINVAL;
+    return error != 0 || pool_options_are_valid(options) ? error : EINVAL;
 }
 
 int sti_pool_create_hooked(const stint_pool_options *given, const struct sti_pool_hooks *hooks, stint_pool **pool)
 {
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
-    int error = pool != NULL ? take_options(&options, given) : EINVAL;
+    int error = pool != NULL ? pool_take_options(&options, given) : EINVAL;
     if (error != 0)
         return error;
     if (sti_backend_check() != 0 || !sti_link_allows(options.flags))
         return ENOTSUP;
     stint_pool *created =
-        make_pool(&options, options.workers != 0 ? options.workers : default_workers(), substitutes_of(&options));
+        pool_make(&options, options.workers != 0 ? options.workers : default_workers(), substitutes_of(&options));
     if (created == NULL)
         return ENOMEM;
     unsigned observed =

@@ -54,28 +54,28 @@ static void choose_label(stint_pool *pool, const char *name)
 
 void sti_pools_add(stint_pool *pool, const char *name)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     choose_label(pool, name);
     pool->next_pool = sti_pools_all;
     sti_pools_all = pool;
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
 void sti_pools_remove(stint_pool *pool)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     stint_pool **link = &sti_pools_all;
     while (*link != pool)
         link = &(*link)->next_pool;
     *link = pool->next_pool;
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
 /* --- Slots of accounts that are free again ------------------------------------------------------------------------ */
 
 /* Of the pools with a task that is held back for the account, the one whose task has waited longest; among those that
  * can use a slot at once, or have waited for long; none all of whose threads sleep. NULL: there is none. */
-static stint_pool *choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
+static stint_pool *pools_choose(const stint_account *account, const stint_pool *own, uint64_t *longest)
 {
     stint_pool *chosen = NULL;
     uint64_t now = sti_clock_now();
@@ -109,8 +109,8 @@ void sti_pools_offer_slot(stint_account *account)
     struct sti_slots tried = { .account = NULL };
     uint64_t longest = 0;
     bool asleep = false;
-    sti_plain_mutex_lock(&lock);
-    stint_pool *pool = choose(account, own, &longest);
+    sti_real_mutex_lock(&lock);
+    stint_pool *pool = pools_choose(account, own, &longest);
     if (pool == NULL) {
         offer_to_all(account);
     } else if (pool == own ? sti_fair_queue_release(&pool->fair_queue, account)
@@ -120,13 +120,13 @@ void sti_pools_offer_slot(stint_account *account)
         if (asleep)
             sti_queue_slots_keep(&pool->queue_slots, 1);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     if (asleep) {
         sti_fair_queue_pass_on(&pool->fair_queue);
         sti_queue_slots_keep(&pool->queue_slots, -1);
     }
     if (tried.account != NULL)
-        sti_account_tell(tried.account, tried.end);
+        sti_account_notify(tried.account, tried.end);
     stint_account_release(tried.account);
 }
 
@@ -136,12 +136,12 @@ void sti_pools_fill(void)
     bool follows = sti_continuation_is_running();
     if (!follows)
         sti_continuation_begin_callback();
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         if (sti_queue_slots_are_wanted(&pool->queue_slots))
             sti_queue_slots_fill_capped(pool);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     if (!follows)
         sti_continuation_end_callback();
 }
@@ -149,13 +149,13 @@ void sti_pools_fill(void)
 /* Where another holds the list, it may be this very thread, in whose midst somebody allocated too much. */
 void sti_pools_wake_idle(void)
 {
-    if (sti_plain_mutex_trylock(&lock) != 0)
+    if (sti_real_mutex_trylock(&lock) != 0)
         return;
     for (stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool) {
         for (unsigned i = 0; i < sti_pool_slots(pool); i++)
             sti_idle_ask(&pool->workers[i]);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
 /* --- Reading what pools and workers have counted. Any thread; nothing is locked. --- */
@@ -236,15 +236,15 @@ static void take_numbers(const stint_pool *pool, struct sti_pool_numbers *number
 }
 
 /* Take the numbers of at most so many pools; returns how many pools there are. */
-static size_t take_all(struct sti_pool_numbers *numbers, size_t room)
+static size_t pools_take_numbers(struct sti_pool_numbers *numbers, size_t room)
 {
     size_t count = 0;
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     for (const stint_pool *pool = sti_pools_all; pool != NULL; pool = pool->next_pool, count++) {
         if (count < room)
             take_numbers(pool, &numbers[count]);
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     return count;
 }
 
@@ -252,14 +252,14 @@ bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count)
 {
     size_t room;
     *numbers = NULL;
-    *count = take_all(NULL, 0);
+    *count = pools_take_numbers(NULL, 0);
     do {
         room = *count;
         sti_process_free(*numbers);
         *numbers = room != 0 ? sti_process_calloc(room, sizeof **numbers) : NULL;
         if (room != 0 && *numbers == NULL)
             return false;
-        *count = take_all(*numbers, room);
+        *count = pools_take_numbers(*numbers, room);
     } while (*count > room);
     return true;
 }

@@ -45,7 +45,7 @@ struct sti_pool_numbers {
  * memory. */
 bool sti_pools_take_numbers(struct sti_pool_numbers **numbers, size_t *count);
 
-/* Hooks of the ground floor (hooks.h): an account has a free slot; and have idle threads give back. Any thread. */
+/* Hooks of the lower layer (hooks.h): an account has a free slot; and have idle threads give back. Any thread. */
 void sti_pools_offer_slot(stint_account *account);
 void sti_pools_wake_idle(void);
 

@@ -42,7 +42,7 @@ void sti_shutdown_begin(stint_pool *pool, enum sti_pool_phase phase)
     sti_park_notify_all(pool);
 }
 
-static void end_claimed(stint_pool *pool, sti_task *task)
+static void task_end_claimed(stint_pool *pool, sti_task *task)
 {
     atomic_fetch_add_explicit(&pool->outcomes[STINT_REASON_SHUTDOWN], 1, memory_order_relaxed);
     sti_task_end_unstarted(task, STINT_REASON_SHUTDOWN);
@@ -52,7 +52,7 @@ static void end_claimed(stint_pool *pool, sti_task *task)
 static void end_entry(stint_pool *pool, sti_task *task)
 {
     if (sti_task_claim_to_end(task, STINT_REASON_SHUTDOWN))
-        end_claimed(pool, task);
+        task_end_claimed(pool, task);
     else
         sti_farewell_drop(pool, task);
 }
@@ -72,10 +72,10 @@ void sti_shutdown_end_queued(stint_pool *pool)
             end_entry(pool, task);
     }
     while ((task = sti_fair_queue_take_any(&pool->fair_queue)) != NULL)
-        end_claimed(pool, task);
+        task_end_claimed(pool, task);
 }
 
-static void cancel(stint_pool *pool)
+static void pool_cancel(stint_pool *pool)
 {
     sti_shutdown_begin(pool, STI_POOL_CANCELLING);
     stint_token_set(&pool->stop);
@@ -85,7 +85,7 @@ static void cancel(stint_pool *pool)
 
 /* --- Waiting for the end ------------------------------------------------------------------------------------------ */
 
-static bool has_ended(const void *pool)
+static bool pool_has_ended(const void *pool)
 {
     return atomic_load_explicit(&((const stint_pool *)pool)->alive, memory_order_acquire) == 0;
 }
@@ -95,8 +95,8 @@ static bool has_ended(const void *pool)
 static int wait_for_workers(stint_pool *pool, uint64_t deadline_ns)
 {
     int error = EINTR;
-    for (bool deaf = false; error == EINTR; deaf = true) {
-        error = sti_sleep(&pool->ended, has_ended, pool, deadline_ns, deaf);
+    for (bool uninterruptible = false; error == EINTR; uninterruptible = true) {
+        error = sti_sleep(&pool->ended, pool_has_ended, pool, deadline_ns, uninterruptible);
         if (error == EINTR && sti_waking_deliver())
             return ECANCELED;
     }
@@ -180,12 +180,12 @@ int stint_pool_shutdown(stint_pool *pool, stint_shutdown how, uint64_t timeout_n
         return EDEADLK;
     uint64_t deadline = sti_deadline_after(timeout_ns);
     if (how == STINT_SHUTDOWN_CANCEL)
-        cancel(pool);
+        pool_cancel(pool);
     else
         sti_shutdown_begin(pool, STI_POOL_DRAINING);
     int error = wait_for_workers(pool, deadline);
     if (error == ETIMEDOUT && how == STINT_SHUTDOWN_DRAIN_THEN_CANCEL) {
-        cancel(pool);
+        pool_cancel(pool);
         error = wait_for_workers(pool, sti_deadline_after(timeout_ns > MIN_TO_END_NS ? timeout_ns : MIN_TO_END_NS));
     }
     if (error == 0)

@@ -26,18 +26,18 @@
 /* Held by the visitor. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
-static void begin(void)
+static void visit_begin(void)
 {
-    sti_plain_mutex_lock(&turn);
+    sti_real_mutex_lock(&turn);
     atomic_exchange_explicit(&sti_visits, 1, memory_order_seq_cst);
     ck_pr_fence_atomic_load();
 }
 
-static void end(void)
+static void visit_end(void)
 {
     atomic_store_explicit(&sti_visits, 0, memory_order_release);
     sti_futex_wake_all(&sti_visits);
-    sti_plain_mutex_unlock(&turn);
+    sti_real_mutex_unlock(&turn);
 }
 
 /* --- One task, as it is seen --- */
@@ -86,7 +86,8 @@ struct snapshot {
 };
 
 /* started: 0 where it is not known. */
-static void add(struct snapshot *snapshot, const sti_task *task, struct sti_worker *worker, uint64_t started)
+static void snapshot_add_task(struct snapshot *snapshot, const sti_task *task, struct sti_worker *worker,
+                              uint64_t started)
 {
     if (snapshot->count == snapshot->room && !snapshot->failed) {
         size_t room = snapshot->room * 2 + 64;
@@ -111,7 +112,7 @@ static void look_at_worker(struct snapshot *snapshot, struct sti_worker *worker)
     for (; frame != NULL; frame = frame->below) {
         if (frame->stolen)
             continue;
-        add(snapshot, frame->task, worker, started > 1 ? started : 0);
+        snapshot_add_task(snapshot, frame->task, worker, started > 1 ? started : 0);
         started = 0; /* that of the innermost is known */
     }
 }
@@ -120,10 +121,10 @@ static void look_at_entry(void *entry, void *snapshot)
 {
     const sti_task *task = entry;
     if (sti_task_is_queued(entry))
-        add(snapshot, task, NULL, 0);
+        snapshot_add_task(snapshot, task, NULL, 0);
 }
 
-static void look_at_all(struct snapshot *snapshot, stint_pool *pool)
+static void visit_look_at_all(struct snapshot *snapshot, stint_pool *pool)
 {
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++)
@@ -136,7 +137,7 @@ static void look_at_all(struct snapshot *snapshot, stint_pool *pool)
 
 /* --- The visit ---------------------------------------------------------------------------------------------------- */
 
-static void show(const struct snapshot *snapshot, stint_visit_fn *visit, void *arg)
+static void snapshot_show(const struct snapshot *snapshot, stint_visit_fn *visit, void *arg)
 {
     bool more = !snapshot->failed;
     for (size_t i = 0; i < snapshot->count; i++) {
@@ -155,10 +156,10 @@ int stint_pool_visit(stint_pool *pool, stint_visit_fn *visit, void *arg)
         return EINVAL;
     struct snapshot snapshot = { .pool = pool, .now = sti_clock_now() };
     stint_mask(); /* what is held here would be lost */
-    begin();
-    look_at_all(&snapshot, pool);
-    end();
-    show(&snapshot, visit, arg);
+    visit_begin();
+    visit_look_at_all(&snapshot, pool);
+    visit_end();
+    snapshot_show(&snapshot, visit, arg);
     stint_unmask();
     return snapshot.failed ? ENOMEM : 0;
 }

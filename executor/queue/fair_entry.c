@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry of the fair queue, the table of them, and their turns; see fair_entry.h and fair_queue.h. Under the room's
- * lock, but for the hints. */
+ * One entry of the fair queue, the table of them, and their turns; see fair_entry.h and fair_queue.h. Under the fair
+ * queue's lock, but for the hints. */
 #include "fair_entry.h"
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "alloc/platform/clock.h"
 #include "alloc/platform/process.h"
 
-/* --- One entry of the fair queue: its states, its time, what is charged to it. Under the room's lock.
+/* --- One entry of the fair queue: its states, its time, what is charged to it. Under the fair queue's lock.
  *
  * Times (turns.h). A ring's now is the time of the entry that was last taken in turn, and never goes back. Who
  * becomes ready begins there, or at its own time if that is later: so nobody saves up what it did not want, and nobody
@@ -24,18 +24,19 @@
 #define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
 #define MIN_COST 1000   /* nanoseconds: to take it out of the queue is work too */
 
-static void add(_Atomic unsigned *number, int amount)
+static void fair_number_add(_Atomic unsigned *number, int amount)
 {
     atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + (unsigned)amount,
                           memory_order_relaxed);
 }
 
-static struct sti_fair_entry_ring *ring_of(struct sti_fair_queue *fair_queue, const struct sti_fair_entry *fair_entry)
+static struct sti_fair_entry_ring *fair_entry_ring_of(struct sti_fair_queue *fair_queue,
+                                                      const struct sti_fair_entry *fair_entry)
 {
     return &fair_queue->rings[fair_entry->key.kind];
 }
 
-static void hint(struct sti_fair_entry_ring *ring)
+static void fair_entry_hint(struct sti_fair_entry_ring *ring)
 {
     if (ring->turns.first != NULL)
         atomic_store_explicit(&ring->first, ring->turns.first->time, memory_order_relaxed);
@@ -51,24 +52,24 @@ static void set_plain_time(struct sti_fair_queue *fair_queue, uint64_t time)
 
 void sti_fair_entry_begin_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
-    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
     if (fair_entry->turn.link != NULL)
         sti_turns_remove(&ring->idle, &fair_entry->turn);
     fair_entry->state = STI_FAIR_ENTRY_READY;
     fair_entry->turn.time = sti_time_later(fair_entry->turn.time, ring->now);
     sti_turns_put(&ring->turns, &fair_entry->turn);
-    hint(ring);
-    add(&ring->ready, 1);
-    add(&fair_queue->ready, 1);
+    fair_entry_hint(ring);
+    fair_number_add(&ring->ready, 1);
+    fair_number_add(&fair_queue->ready, 1);
 }
 
 void sti_fair_entry_end_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
-    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
     sti_turns_remove(&ring->turns, &fair_entry->turn);
-    hint(ring);
-    add(&ring->ready, -1);
-    add(&fair_queue->ready, -1);
+    fair_entry_hint(ring);
+    fair_number_add(&ring->ready, -1);
+    fair_number_add(&fair_queue->ready, -1);
 }
 
 void sti_fair_entry_hold_back(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, stint_account *full)
@@ -95,7 +96,7 @@ void sti_fair_entry_put_back(struct sti_fair_entry_ring *ring, struct sti_turn *
         turns = turn->next;
         sti_turns_put(&ring->turns, turn);
     }
-    hint(ring);
+    fair_entry_hint(ring);
 }
 
 void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue)
@@ -105,7 +106,7 @@ void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue)
 }
 
 /* Forget those of the ring whose time has come. */
-static void sweep(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring *ring)
+static void fair_entry_sweep(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring *ring)
 {
     bool rests = ring->turns.first == NULL && ring->running == 0;
     struct sti_turn *first;
@@ -120,10 +121,10 @@ static void sweep(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring 
 /* Of one that waits for nothing. */
 static void keep_or_forget(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
-    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
     if (fair_entry->running == 0 && fair_entry != fair_queue->plain)
         sti_turns_put(&ring->idle, &fair_entry->turn);
-    sweep(fair_queue, ring);
+    fair_entry_sweep(fair_queue, ring);
 }
 
 void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
@@ -141,7 +142,7 @@ void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fai
 
 static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, int64_t ns)
 {
-    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
     int64_t weight = (int64_t)sti_account_weight(fair_entry->key.account);
     struct sti_turns *turns = fair_entry->state == STI_FAIR_ENTRY_READY ? &ring->turns
                               : fair_entry->state == STI_FAIR_ENTRY_HELD
@@ -155,7 +156,7 @@ static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *f
     if (fair_entry == fair_queue->plain)
         set_plain_time(fair_queue, fair_entry->turn.time);
     else
-        hint(ring);
+        fair_entry_hint(ring);
 }
 
 static uint64_t follow_cost(uint64_t cost, uint64_t used)
@@ -165,7 +166,7 @@ static uint64_t follow_cost(uint64_t cost, uint64_t used)
 
 uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn)
 {
-    struct sti_fair_entry_ring *ring = ring_of(fair_queue, fair_entry);
+    struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
     if (in_turn)
         ring->now = sti_time_later(ring->now, fair_entry->turn.time);
     fair_entry->running++;
@@ -184,16 +185,16 @@ void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_
     fair_entry->cost = follow_cost(fair_entry->cost, used);
     fair_queue->typical_cost = fair_queue->typical_cost - fair_queue->typical_cost / 16 + used / 16;
     fair_entry->running--;
-    ring_of(fair_queue, fair_entry)->running--;
+    fair_entry_ring_of(fair_queue, fair_entry)->running--;
     if (fair_entry->state == STI_FAIR_ENTRY_IDLE)
         keep_or_forget(fair_queue, fair_entry);
 }
 
-/* --- The table of entries, and of accounts that refused some. Under the room's lock. --- */
+/* --- The table of entries, and of accounts that refused some. Under the fair queue's lock. --- */
 
 #define SMALLEST_TABLE 16
 
-static size_t hash(const struct sti_fair_key *key, size_t size)
+static size_t fair_key_hash(const struct sti_fair_key *key, size_t size)
 {
     uint64_t word = ((uint64_t)(uintptr_t)key->account + (uint64_t)key->kind) * UINT64_C(0x9e3779b97f4a7c15);
     return (word >> 32) % size;
@@ -204,25 +205,25 @@ static struct sti_fair_key **link_of(const struct sti_fair_queue *fair_queue, co
                                      unsigned kind)
 {
     const struct sti_fair_key sought = { .account = (stint_account *)(uintptr_t)account, .kind = kind };
-    struct sti_fair_key **link = &fair_queue->table[hash(&sought, fair_queue->table_size)];
+    struct sti_fair_key **link = &fair_queue->table[fair_key_hash(&sought, fair_queue->table_size)];
     while (*link != NULL && ((*link)->account != account || (*link)->kind != kind))
         link = &(*link)->chain;
     return link;
 }
 
-static void put_in(struct sti_fair_key **link, struct sti_fair_key *key)
+static void fair_key_put_in(struct sti_fair_key **link, struct sti_fair_key *key)
 {
     key->chain = *link;
     *link = key;
 }
 
-static void take_out(const struct sti_fair_queue *fair_queue, const struct sti_fair_key *key)
+static void fair_key_take_out(const struct sti_fair_queue *fair_queue, const struct sti_fair_key *key)
 {
     *link_of(fair_queue, key->account, key->kind) = key->chain;
 }
 
 /* When there is no memory for a larger one the chains get longer. */
-static void grow(struct sti_fair_queue *fair_queue)
+static void fair_table_grow(struct sti_fair_queue *fair_queue)
 {
     size_t size = fair_queue->table_size * 2;
     struct sti_fair_key **table = sti_process_calloc(size, sizeof *table);
@@ -232,7 +233,7 @@ static void grow(struct sti_fair_queue *fair_queue)
         struct sti_fair_key *following;
         for (struct sti_fair_key *key = fair_queue->table[i]; key != NULL; key = following) {
             following = key->chain;
-            put_in(&table[hash(key, size)], key);
+            fair_key_put_in(&table[fair_key_hash(key, size)], key);
         }
     }
     sti_process_free(fair_queue->table);
@@ -260,7 +261,7 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
         return NULL;
     }
     if (fair_queue->count == fair_queue->table_size)
-        grow(fair_queue);
+        fair_table_grow(fair_queue);
     *fair_entry = (struct sti_fair_entry){
         .key = { .account = stint_account_retain(account), .kind = priority },
         .turn = { .time = fair_queue->rings[priority].now },
@@ -269,14 +270,14 @@ struct sti_fair_entry *sti_fair_entry_find_or_make(struct sti_fair_queue *fair_q
     };
     TAILQ_INIT(&fair_entry->tasks);
     LIST_INSERT_HEAD(&fair_queue->entries, fair_entry, link);
-    put_in(link_of(fair_queue, account, priority), &fair_entry->key);
+    fair_key_put_in(link_of(fair_queue, account, priority), &fair_entry->key);
     fair_queue->count++;
     return fair_entry;
 }
 
 void sti_fair_entry_free(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry)
 {
-    take_out(fair_queue, &fair_entry->key);
+    fair_key_take_out(fair_queue, &fair_entry->key);
     LIST_REMOVE(fair_entry, link);
     fair_queue->count--;
     stint_account_release(fair_entry->key.account);
@@ -297,7 +298,7 @@ void sti_fair_entry_enter_refused(struct sti_fair_queue *fair_queue, struct sti_
     if (refused == NULL) {
         refused = own;
         *own = (struct sti_refused){ .key = { .account = full, .kind = STI_PRIORITIES } };
-        put_in(link_of(fair_queue, full, STI_PRIORITIES), &own->key);
+        fair_key_put_in(link_of(fair_queue, full, STI_PRIORITIES), &own->key);
     } else {
         own->spares = refused->spares;
         refused->spares = own;
@@ -314,7 +315,7 @@ void sti_fair_entry_leave_refused(struct sti_fair_queue *fair_queue, struct sti_
     sti_turns_remove(&refused->held[fair_entry->key.kind], &fair_entry->turn);
     fair_entry->refused = NULL;
     if (--refused->count == 0) {
-        take_out(fair_queue, &refused->key);
+        fair_key_take_out(fair_queue, &refused->key);
         fair_entry->own = refused;
     } else {
         fair_entry->own = refused->spares;
@@ -345,7 +346,7 @@ static bool comes_before(const struct sti_turn *turn, const struct sti_turn *oth
 }
 
 /* Two heaps; either may be NULL. The result's next and link are the caller's to set. */
-static struct sti_turn *meld(struct sti_turn *one, struct sti_turn *other)
+static struct sti_turn *turns_meld(struct sti_turn *one, struct sti_turn *other)
 {
     if (one == NULL || other == NULL)
         return one != NULL ? one : other;
@@ -367,7 +368,7 @@ static struct sti_turn *meld_all(struct sti_turn *turn)
         struct sti_turn *one = turn;
         struct sti_turn *other = one->next;
         turn = other != NULL ? other->next : NULL;
-        struct sti_turn *pair = meld(one, other);
+        struct sti_turn *pair = turns_meld(one, other);
         pair->next = pairs;
         pairs = pair;
     }
@@ -375,12 +376,12 @@ static struct sti_turn *meld_all(struct sti_turn *turn)
     while (pairs != NULL) {
         struct sti_turn *pair = pairs;
         pairs = pair->next;
-        all = meld(all, pair);
+        all = turns_meld(all, pair);
     }
     return all;
 }
 
-static void set_first(struct sti_turns *turns, struct sti_turn *turn)
+static void turns_set_first(struct sti_turns *turns, struct sti_turn *turn)
 {
     turns->first = turn;
     if (turn == NULL)
@@ -393,7 +394,7 @@ void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn)
 {
     turn->number = turns->numbers++;
     turn->child = NULL;
-    set_first(turns, meld(turns->first, turn));
+    turns_set_first(turns, turns_meld(turns->first, turn));
 }
 
 void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn)
@@ -402,11 +403,11 @@ void sti_turns_remove(struct sti_turns *turns, struct sti_turn *turn)
     struct sti_turn **link = turn->link;
     turn->link = NULL;
     if (turns->first == turn) {
-        set_first(turns, below);
+        turns_set_first(turns, below);
         return;
     }
     *link = turn->next;
     if (turn->next != NULL)
         turn->next->link = link;
-    set_first(turns, meld(turns->first, below));
+    turns_set_first(turns, turns_meld(turns->first, below));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One entry of the fair queue, and the table of them: what fair_queue.c is made of. All of it under the room's lock,
- * but for the hints. */
+ * One entry of the fair queue, and the table of them: what fair_queue.c is made of. All of it under the fair queue's
+ * lock, but for the hints. */
 #ifndef STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
 #define STI_EXECUTOR_QUEUE_FAIR_ENTRY_H
 
@@ -38,7 +38,7 @@ struct sti_fair_entry {
     struct sti_refused *refused;
     struct sti_refused *own; /* its spare record; NULL while it is held back */
     uint64_t since;          /* when it was first refused a slot for its next task; 0: it was not */
-    stint_account *told;     /* it is ready because this account was to have a slot */
+    stint_account *notified; /* it is ready because this account was to have a slot */
     bool granted;            /* its account has been entered already, for its next task */
 };
 
@@ -47,7 +47,7 @@ static inline struct sti_fair_entry *sti_fair_entry_of(struct sti_turn *turn)
     return (struct sti_fair_entry *)((char *)turn - offsetof(struct sti_fair_entry, turn));
 }
 
-/* The numbers of the room that anybody may read: those of waiting tasks, and of tasks held back.
+/* The numbers of the fair queue that anybody may read: those of waiting tasks, and of tasks held back.
  *
  * release: who reads that none waits any more may take it that those who took them out are done. */
 static inline void sti_fair_number_set(atomic_size_t *number, size_t value)

@@ -24,9 +24,9 @@ struct afterwards {
     /* Retained; NULL: nothing. It and those above it, up to end, have slots that nobody waits with. */
     stint_account *account;
     stint_account *end;
-    bool leave;          /* the account, which was entered in vain */
-    stint_account *told; /* retained; NULL: none. It had a slot for one that cannot use it */
-    bool waiting_slot;   /* more tasks of some account may wait */
+    bool leave;              /* the account, which was entered in vain */
+    stint_account *notified; /* retained; NULL: none. It had a slot for one that cannot use it */
+    bool waiting_slot;       /* more tasks of some account may wait */
 };
 
 static void do_afterwards(const struct afterwards *afterwards)
@@ -34,18 +34,18 @@ static void do_afterwards(const struct afterwards *afterwards)
     if (afterwards->leave)
         sti_account_leave(afterwards->account, NULL);
     else if (afterwards->account != NULL)
-        sti_account_tell(afterwards->account, afterwards->end);
-    if (afterwards->told != NULL)
-        sti_account_tell_itself(afterwards->told);
+        sti_account_notify(afterwards->account, afterwards->end);
+    if (afterwards->notified != NULL)
+        sti_account_notify_itself(afterwards->notified);
     if (afterwards->waiting_slot)
         sti_hooks.account_has_waiting_slot();
     stint_account_release(afterwards->account);
-    stint_account_release(afterwards->told);
+    stint_account_release(afterwards->notified);
 }
 
 /* --- Putting in --------------------------------------------------------------------------------------------------- */
 
-static int put(struct sti_fair_queue *fair_queue, sti_task *task)
+static int fair_queue_put(struct sti_fair_queue *fair_queue, sti_task *task)
 {
     size_t waiting = sti_fair_number_get(&fair_queue->waiting);
     if (fair_queue->closed)
@@ -77,28 +77,28 @@ static int put(struct sti_fair_queue *fair_queue, sti_task *task)
 
 int sti_fair_queue_put(struct sti_fair_queue *fair_queue, sti_task *task)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
-    int error = put(fair_queue, task);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
+    int error = fair_queue_put(fair_queue, task);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return error;
 }
 
 /* --- Taking out --------------------------------------------------------------------------------------------------- */
 
 /* The entry was made ready for a slot of an account. If there still is one, it is for another now. */
-static void tell_others(struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
+static void fair_queue_notify_others(struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
 {
-    stint_account *told = fair_entry->told;
-    fair_entry->told = NULL;
-    if (told != NULL && sti_account_has_slot(told) && afterwards->told == NULL)
-        afterwards->told = stint_account_retain(told);
+    stint_account *notified = fair_entry->notified;
+    fair_entry->notified = NULL;
+    if (notified != NULL && sti_account_has_slot(notified) && afterwards->notified == NULL)
+        afterwards->notified = stint_account_retain(notified);
 }
 
 /* One that has nothing left to run. */
 static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
                         struct afterwards *afterwards)
 {
-    tell_others(fair_entry, afterwards);
+    fair_queue_notify_others(fair_entry, afterwards);
     if (fair_entry->granted) {
         fair_entry->granted = false;
         afterwards->account = stint_account_retain(fair_entry->key.account);
@@ -107,7 +107,7 @@ static void end_waiting(struct sti_fair_queue *fair_queue, struct sti_fair_entry
     sti_fair_entry_begin_idle(fair_queue, fair_entry);
 }
 
-static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct afterwards *afterwards)
+static void fair_queue_take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct afterwards *afterwards)
 {
     struct sti_fair_entry *fair_entry = task->fair_entry;
     TAILQ_REMOVE(&fair_entry->tasks, task, fair_link);
@@ -124,26 +124,27 @@ static void take_out(struct sti_fair_queue *fair_queue, sti_task *task, struct a
 }
 
 /* A claimed one whose account has been entered. */
-static void start(struct sti_fair_queue *fair_queue, sti_task *task, bool in_turn, struct afterwards *afterwards)
+static void fair_queue_start(struct sti_fair_queue *fair_queue, sti_task *task, bool in_turn,
+                             struct afterwards *afterwards)
 {
     sti_account_count_start(task->options.account, NULL);
     task->entered = true;
     task->charged = sti_fair_entry_begin_task(fair_queue, task->fair_entry, in_turn);
-    tell_others(task->fair_entry, afterwards);
-    take_out(fair_queue, task, afterwards);
+    fair_queue_notify_others(task->fair_entry, afterwards);
+    fair_queue_take_out(fair_queue, task, afterwards);
 }
 
 void sti_fair_queue_remove(struct sti_fair_queue *fair_queue, sti_task *task)
 {
     struct afterwards afterwards = { .account = NULL };
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     sti_task_count_unstarted(task, fair_queue->pool->outcomes);
-    take_out(fair_queue, task, &afterwards);
+    fair_queue_take_out(fair_queue, task, &afterwards);
     struct sti_queue_slots *queue_slots = &fair_queue->pool->queue_slots;
     bool wanted = sti_queue_slots_are_wanted(queue_slots);
     if (wanted)
         sti_queue_slots_keep(queue_slots, 1);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     do_afterwards(&afterwards);
     if (wanted) {
         sti_queue_slots_fill(fair_queue->pool);
@@ -183,13 +184,13 @@ static bool enter_or_hold_back(struct sti_fair_queue *fair_queue, struct sti_fai
         sti_account_await_no_more(refused);
     if (full != NULL) {
         sti_fair_entry_hold_back(fair_queue, fair_entry, full);
-        tell_others(fair_entry, afterwards);
+        fair_queue_notify_others(fair_entry, afterwards);
     }
     return full == NULL;
 }
 
 /* Of one whose tasks have all been claimed by others, who are about to take them out. */
-static void leave_again(struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
+static void fair_queue_leave_again(struct sti_fair_entry *fair_entry, struct afterwards *afterwards)
 {
     if (fair_entry->key.account == NULL)
         return;
@@ -198,21 +199,21 @@ static void leave_again(struct sti_fair_entry *fair_entry, struct afterwards *af
     afterwards->leave = true;
 }
 
-static sti_task *take_turn(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
-                           struct afterwards *afterwards)
+static sti_task *fair_queue_take_turn(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                                      struct afterwards *afterwards)
 {
     bool entered = enter_or_hold_back(fair_queue, fair_entry, afterwards);
     sti_task *task = entered ? claim_oldest(fair_entry) : NULL;
     if (task != NULL)
-        start(fair_queue, task, true, afterwards);
+        fair_queue_start(fair_queue, task, true, afterwards);
     else if (entered)
-        leave_again(fair_entry, afterwards);
+        fair_queue_leave_again(fair_entry, afterwards);
     return task;
 }
 
 static bool has_to_stop(const struct afterwards *afterwards)
 {
-    return afterwards->account != NULL || afterwards->told != NULL;
+    return afterwards->account != NULL || afterwards->notified != NULL;
 }
 
 static sti_task *take_turns(struct sti_fair_queue *fair_queue, struct sti_fair_entry_ring *ring,
@@ -222,7 +223,7 @@ static sti_task *take_turns(struct sti_fair_queue *fair_queue, struct sti_fair_e
     struct sti_turn *passed = NULL;
     while (task == NULL && ring->turns.first != NULL && !has_to_stop(afterwards)) {
         struct sti_turn *turn = ring->turns.first;
-        task = take_turn(fair_queue, sti_fair_entry_of(turn), afterwards);
+        task = fair_queue_take_turn(fair_queue, sti_fair_entry_of(turn), afterwards);
         if (task == NULL && ring->turns.first == turn) {
             /* There is nothing to take: look past it. */
             sti_turns_remove(&ring->turns, turn);
@@ -242,11 +243,11 @@ sti_task *sti_fair_queue_take(struct sti_fair_queue *fair_queue, stint_priority 
         if (sti_fair_queue_ready(fair_queue, priority) == 0)
             return NULL;
         afterwards = (struct afterwards){ .account = NULL };
-        sti_plain_mutex_lock(&fair_queue->lock);
+        sti_real_mutex_lock(&fair_queue->lock);
         if (no_plain)
             sti_fair_entry_lift_plain(fair_queue);
         task = take_turns(fair_queue, &fair_queue->rings[priority], &afterwards);
-        sti_plain_mutex_unlock(&fair_queue->lock);
+        sti_real_mutex_unlock(&fair_queue->lock);
         do_afterwards(&afterwards);
     } while (task == NULL && has_to_stop(&afterwards) && !afterwards.leave);
     return task;
@@ -268,17 +269,17 @@ static bool take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool
         *afterwards = (struct afterwards){ .account = stint_account_retain(account), .leave = account != NULL };
         return false;
     }
-    start(fair_queue, task, false, afterwards);
+    fair_queue_start(fair_queue, task, false, afterwards);
     return true;
 }
 
 bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *task, bool beyond)
 {
     struct afterwards afterwards = { .account = NULL };
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     /* While it is queued and the lock is held it stays here, even if somebody claims it: so its account lives. */
     bool taken = sti_task_is_queued(task) && take_awaited(fair_queue, task, beyond, &afterwards);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     do_afterwards(&afterwards);
     return taken;
 }
@@ -286,19 +287,19 @@ bool sti_fair_queue_take_awaited(struct sti_fair_queue *fair_queue, sti_task *ta
 bool sti_fair_queue_is_full_of(struct sti_fair_queue *fair_queue, bool (*is_it)(const stint_account *account))
 {
     const struct sti_fair_entry *fair_entry;
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     bool full = sti_fair_queue_waiting(fair_queue) == fair_queue->capacity;
     LIST_FOREACH(fair_entry, &fair_queue->entries, link)
     full = full && (fair_entry->count == 0 || is_it(fair_entry->key.account));
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return full;
 }
 
 stint_account *sti_fair_queue_account_of(struct sti_fair_queue *fair_queue, sti_task *task)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     stint_account *account = sti_task_is_queued(task) ? stint_account_retain(task->options.account) : NULL;
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return account;
 }
 
@@ -306,7 +307,7 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
 {
     struct afterwards afterwards = { .account = NULL };
     sti_task *task = NULL;
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     const struct sti_fair_entry *fair_entry;
     LIST_FOREACH(fair_entry, &fair_queue->entries, link)
     {
@@ -314,15 +315,15 @@ sti_task *sti_fair_queue_take_any(struct sti_fair_queue *fair_queue)
             break;
     }
     if (task != NULL)
-        take_out(fair_queue, task, &afterwards);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+        fair_queue_take_out(fair_queue, task, &afterwards);
+    sti_real_mutex_unlock(&fair_queue->lock);
     do_afterwards(&afterwards);
     return task;
 }
 
 void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *task, void *arg), void *arg)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     const struct sti_fair_entry *fair_entry;
     sti_task *task;
     LIST_FOREACH(fair_entry, &fair_queue->entries, link)
@@ -330,12 +331,13 @@ void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *t
         TAILQ_FOREACH(task, &fair_entry->tasks, fair_link)
         look(task, arg);
     }
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
 }
 
 /* --- What is charged ---------------------------------------------------------------------------------------------- */
 
-static struct sti_bill bill(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn)
+static struct sti_bill fair_queue_bill(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                                       bool in_turn)
 {
     return (struct sti_bill){ .fair_entry = fair_entry,
                               .charged = sti_fair_entry_begin_task(fair_queue, fair_entry, in_turn) };
@@ -343,9 +345,9 @@ static struct sti_bill bill(struct sti_fair_queue *fair_queue, struct sti_fair_e
 
 struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
-    struct sti_bill made = bill(fair_queue, fair_queue->plain, true);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
+    struct sti_bill made = fair_queue_bill(fair_queue, fair_queue->plain, true);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return made;
 }
 
@@ -354,19 +356,19 @@ struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, cons
 {
     struct sti_bill made = { .fair_entry = NULL };
     bool plain = account == NULL && priority == STINT_PRIORITY_NORMAL;
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     struct sti_fair_entry *fair_entry = plain ? fair_queue->plain : sti_fair_entry_find(fair_queue, account, priority);
     if (fair_entry != NULL && (plain || fair_entry->running > 0))
-        made = bill(fair_queue, fair_entry, false);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+        made = fair_queue_bill(fair_queue, fair_entry, false);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return made;
 }
 
 void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill settled, uint64_t used_ns)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     sti_fair_entry_end_task(fair_queue, settled.fair_entry, settled.charged, used_ns);
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
 }
 
 /* --- Slots that are free again ------------------------------------------------------------------------------------ */
@@ -386,10 +388,10 @@ static struct sti_fair_entry *longest_refused(const struct sti_fair_queue *fair_
 
 uint64_t sti_fair_queue_refused_since(struct sti_fair_queue *fair_queue, const stint_account *account)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     const struct sti_fair_entry *longest = longest_refused(fair_queue, account);
     uint64_t since = longest != NULL ? longest->since : 0;
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return since;
 }
 
@@ -402,23 +404,23 @@ static void make_ready(struct sti_fair_queue *fair_queue, struct sti_fair_entry 
 bool sti_fair_queue_release(struct sti_fair_queue *fair_queue, const stint_account *account)
 {
     bool any = false;
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     for (size_t i = 0; i < STI_PRIORITIES; i++) {
         const struct sti_refused *refused = sti_fair_entry_refused_by(fair_queue, account);
         if (refused == NULL || refused->held[i].first == NULL)
             continue;
         struct sti_fair_entry *fair_entry = sti_fair_entry_of(refused->held[i].first);
-        fair_entry->told = refused->key.account;
+        fair_entry->notified = refused->key.account;
         make_ready(fair_queue, fair_entry);
         any = true;
     }
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return any;
 }
 
 bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account *account, struct sti_slots *tried)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     struct sti_fair_entry *fair_entry = longest_refused(fair_queue, account);
     stint_account *full = fair_entry != NULL ? sti_account_try_enter(fair_entry->key.account) : NULL;
     if (fair_entry != NULL && full != NULL)
@@ -426,10 +428,10 @@ bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account
     /* Where it is another account that has none, a worker finds out, and holds it back for that. */
     if (fair_entry != NULL && full != account) {
         fair_entry->granted = full == NULL;
-        fair_entry->told = full == NULL ? NULL : fair_entry->refused->key.account;
+        fair_entry->notified = full == NULL ? NULL : fair_entry->refused->key.account;
         make_ready(fair_queue, fair_entry);
     }
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
     return fair_entry != NULL && full != account;
 }
 
@@ -439,11 +441,11 @@ static bool take_slot_from_one(const struct sti_fair_queue *fair_queue, struct a
     struct sti_fair_entry *fair_entry;
     LIST_FOREACH(fair_entry, &fair_queue->entries, link)
     {
-        if (!fair_entry->granted && fair_entry->told == NULL)
+        if (!fair_entry->granted && fair_entry->notified == NULL)
             continue;
-        tell_others(fair_entry, afterwards);
+        fair_queue_notify_others(fair_entry, afterwards);
         if (fair_entry->granted)
-            leave_again(fair_entry, afterwards);
+            fair_queue_leave_again(fair_entry, afterwards);
         fair_entry->granted = false;
         return true;
     }
@@ -456,9 +458,9 @@ void sti_fair_queue_pass_on(struct sti_fair_queue *fair_queue)
     bool any = sti_fair_queue_are_ready(fair_queue);
     while (any) {
         struct afterwards afterwards = { .account = NULL };
-        sti_plain_mutex_lock(&fair_queue->lock);
+        sti_real_mutex_lock(&fair_queue->lock);
         any = take_slot_from_one(fair_queue, &afterwards);
-        sti_plain_mutex_unlock(&fair_queue->lock);
+        sti_real_mutex_unlock(&fair_queue->lock);
         do_afterwards(&afterwards);
     }
 }
@@ -485,13 +487,13 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
 
 void sti_fair_queue_await(struct sti_fair_queue *fair_queue)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     while (sti_fair_queue_waiting(fair_queue) > 0) {
-        sti_plain_mutex_unlock(&fair_queue->lock);
+        sti_real_mutex_unlock(&fair_queue->lock);
         sched_yield();
-        sti_plain_mutex_lock(&fair_queue->lock);
+        sti_real_mutex_lock(&fair_queue->lock);
     }
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
 }
 
 void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
@@ -503,7 +505,7 @@ void sti_fair_queue_end(struct sti_fair_queue *fair_queue)
 
 void sti_fair_queue_close(struct sti_fair_queue *fair_queue)
 {
-    sti_plain_mutex_lock(&fair_queue->lock);
+    sti_real_mutex_lock(&fair_queue->lock);
     fair_queue->closed = true;
-    sti_plain_mutex_unlock(&fair_queue->lock);
+    sti_real_mutex_unlock(&fair_queue->lock);
 }

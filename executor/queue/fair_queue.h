@@ -37,8 +37,9 @@
  * Whoever claims a task that waits here takes it out: a worker in sti_fair_queue_take, anybody else by
  * sti_fair_queue_remove. Until then the pool cannot be freed, so a thread that has claimed one may touch the pool.
  *
- * The room has a capacity for all entries together. One of them may take at most eight times as many slots as are left
- * (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one entry alone always leaves one for another. */
+ * The fair queue has a capacity for all entries together. One of them may take at most eight times as many slots as are
+ * left (dynamic thresholds, Choudhury and Hahne 1998): so of nine or more one entry alone always leaves one for
+ * another. */
 
 /* All zeros before. False: out of memory. */
 bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, size_t capacity);
@@ -99,7 +100,7 @@ struct sti_slots {
 };
 
 /* The same, but take the slot for the one that has waited longest, so that nobody else can. False: there is none after
- * all, or nobody waits. What was tried in vain is to be told (sti_account_tell) when the caller holds no lock. Any
+ * all, or nobody waits. What was tried in vain is to be told (sti_account_notify) when the caller holds no lock. Any
  * thread. */
 bool sti_fair_queue_grant(struct sti_fair_queue *fair_queue, const stint_account *account, struct sti_slots *tried);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waiting for a slot: submitters that would rather wait than get EAGAIN, and delayed tasks that are due (delays.h).
- * Waiters are served first in, first out: they stand in line, and the thread that makes a slot puts the first one's
+ * Waiters are served first in, first out: they stand in a queue, and the thread that makes a slot puts the first one's
  * task into it. So no waiter is woken in vain, and none is overtaken by a submitter that has just come (a plain
- * submission is refused while others wait; of tasks that wait in the fair queue, only those that stand in line keep
+ * submission is refused while others wait; of tasks that wait in the fair queue, only those that stand in a queue keep
  * their order).
  *
- * There is a line for plain tasks, and one for each account and priority, as there may be a slot for one and none for
+ * There is a queue for plain tasks, and one for each account and priority, as there may be a slot for one and none for
  * another; and apart from these as many for tasks that are due, which come before all submitters. The thread that makes
- * a slot goes round the lines until so many have been told that there is none: to come, to be served and to give up
- * cost the same however many wait. No line is forgotten by that: while one has waiters there are tasks in the room,
- * each of which makes a slot when it is taken out; and of an empty room no line is refused a slot. Only where the
- * account has its maximum of waiting tasks, perhaps in other rooms, is it another matter: such a line stands aside, and
- * all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
+ * a slot goes round the queues until so many have been told that there is none: to come, to be served and to give up
+ * cost the same however many wait. No queue is forgotten by that: while one has waiters there are tasks in the queue,
+ * each of which makes a slot when it is taken out; and of an empty queue no waiter is refused a slot. Only where the
+ * account has its maximum of waiting tasks, perhaps in other pools, is it another matter: such a queue stands aside,
+ * and all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
  *
  *   waiter:  line + 1 (seq_cst); tries once more to put its task; sleeps
  *   taker:   takes a task out, so that its slot is free; claims the task, or fails to (a locked instruction); reads
@@ -52,7 +52,7 @@ void sti_queue_slots_end(struct sti_queue_slots *queue_slots);
 /* What an answer is before there is one. */
 #define STI_SLOT_WAITING (-1)
 
-/* Stand in line, and serve the lines; the answer may come at once. 0;
+/* Stand in a queue, and serve the queues; the answer may come at once. 0;
  * ESHUTDOWN, ENOMEM: it is not. And take it out again, if it is in. */
 int sti_queue_slots_stand(stint_pool *pool, struct sti_slot_waiter *waiter);
 void sti_queue_slots_leave(stint_pool *pool, struct sti_slot_waiter *waiter);
@@ -80,12 +80,12 @@ static inline void sti_queue_slots_keep(struct sti_queue_slots *queue_slots, int
 static inline bool sti_queue_slots_are_wanted(struct sti_queue_slots *queue_slots)
 {
     ck_pr_fence_atomic_load();
-    return atomic_load_explicit(&queue_slots->line, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&queue_slots->queue, memory_order_relaxed) != 0;
 }
 
 static inline bool sti_queue_slots_are_wanted_for_plain(struct sti_queue_slots *queue_slots)
 {
-    return atomic_load_explicit(&queue_slots->plain_line, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&queue_slots->plain_queued, memory_order_relaxed) != 0;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which function each hook is, of the ground floor (alloc/platform/hooks.h) and of the executor
+ * Which function each hook is, of the lower layer (alloc/platform/hooks.h) and of the executor
  * (executor/base/hooks.h): the one place that knows it. To add one: a line there, which says what is to be done, and
  * one here. */
 #include "alloc/platform/hooks.h"

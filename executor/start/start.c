@@ -19,11 +19,11 @@
 #include "alloc/observe/trace.h"
 #include "alloc/platform/assumption.h"
 #include "alloc/platform/caller.h"
-#include "alloc/platform/lasting.h"
+#include "alloc/platform/permanent.h"
 #include "alloc/scope/share.h"
 #include "forks.h"
 
-__attribute__((constructor(101))) static void start(void)
+__attribute__((constructor(101))) static void library_start(void)
 {
     sti_debug_ask_environment(); /* before the first block is made: in debug mode some are made otherwise */
 
@@ -36,7 +36,7 @@ __attribute__((constructor(101))) static void start(void)
 
     /* Modules: what is loaded, and whose functions the program calls. */
     sti_caller_start();
-    sti_lasting_start();
+    sti_permanent_start();
     sti_verdict_ask_environment();
     sti_checked_start();
 #if STI_OVERRIDES

@@ -47,8 +47,8 @@ struct stint_completions {
     _Atomic(struct entry *) arrived; /* newest first */
     pthread_mutex_t lock;
     struct entry *first; /* taken, oldest first; under the lock */
-    pthread_mutex_t ringing;
-    int descriptor; /* rung and closed under ringing; -1: closed */
+    pthread_mutex_t waking;
+    int descriptor; /* written to and closed under waking; -1: closed */
 };
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static void take_arrived(stint_completions *queue)
     }
 }
 
-static struct entry *take_first(stint_completions *queue)
+static struct entry *completions_take_first(stint_completions *queue)
 {
     struct entry *first = queue->first;
     if (first != NULL)
@@ -72,47 +72,47 @@ static struct entry *take_first(stint_completions *queue)
     return first;
 }
 
-static void forget_all(stint_completions *queue)
+static void completions_forget(stint_completions *queue)
 {
     struct entry *entry;
     do {
-        while ((entry = take_first(queue)) != NULL)
+        while ((entry = completions_take_first(queue)) != NULL)
             sti_process_free(entry);
         take_arrived(queue);
     } while (queue->first != NULL);
 }
 
-static void release(stint_completions *queue)
+static void completions_release(stint_completions *queue)
 {
     /* acq_rel: the last one sees all that the others did with the queue before it frees it. */
     if (atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) > 1)
         return;
-    forget_all(queue);
+    completions_forget(queue);
     pthread_mutex_destroy(&queue->lock);
-    pthread_mutex_destroy(&queue->ringing);
+    pthread_mutex_destroy(&queue->waking);
     sti_process_free(queue);
 }
 
 /* --- The descriptor. A lock is held: so the code calls no function of libc's that is a point of cancellation. --- */
 
-static void ring(stint_completions *queue)
+static void completions_wake(stint_completions *queue)
 {
     eventfd_t once = 1;
-    sti_plain_mutex_lock(&queue->ringing);
+    sti_real_mutex_lock(&queue->waking);
     if (queue->descriptor >= 0)
         syscall(SYS_write, queue->descriptor, &once, sizeof once);
-    sti_plain_mutex_unlock(&queue->ringing);
+    sti_real_mutex_unlock(&queue->waking);
 }
 
-static void silence(stint_completions *queue)
+static void completions_silence(stint_completions *queue)
 {
-    eventfd_t rings;
-    syscall(SYS_read, queue->descriptor, &rings, sizeof rings);
+    eventfd_t wakes;
+    syscall(SYS_read, queue->descriptor, &wakes, sizeof wakes);
 }
 
 /* --- Arriving ----------------------------------------------------------------------------------------------------- */
 
-static void arrive(struct sti_continuation *continuation)
+static void completions_arrive(struct sti_continuation *continuation)
 {
     struct entry *entry = (struct entry *)continuation;
     stint_completions *queue = entry->queue;
@@ -123,17 +123,17 @@ static void arrive(struct sti_continuation *continuation)
     } while (!atomic_compare_exchange_weak_explicit(&queue->arrived, &before, entry, memory_order_release,
                                                     memory_order_relaxed));
     if (before == NULL)
-        ring(queue);
-    release(queue);
+        completions_wake(queue);
+    completions_release(queue);
 }
 
-static int add(stint_completions *queue, stint_future *future, void *data)
+static int completions_add(stint_completions *queue, stint_future *future, void *data)
 {
     struct entry *entry = sti_process_malloc(sizeof *entry);
     if (entry == NULL)
         return ENOMEM;
     entry->continuation.task = future;
-    entry->continuation.run = arrive;
+    entry->continuation.run = completions_arrive;
     entry->queue = queue;
     entry->completion.future = future;
     entry->completion.data = data;
@@ -148,12 +148,12 @@ int stint_completions_add(stint_completions *queue, stint_future *future, void *
         return ENOTSUP;
     if (queue == NULL || future == NULL)
         return EINVAL;
-    return sti_record_charge(sizeof(struct entry), STI_CALLER()) ? add(queue, future, data) : ENOMEM;
+    return sti_record_charge(sizeof(struct entry), STI_CALLER()) ? completions_add(queue, future, data) : ENOMEM;
 }
 
 int sti_completions_expect(sti_task *task)
 {
-    int error = add(task->options.completions, task, task->options.data);
+    int error = completions_add(task->options.completions, task, task->options.data);
     if (error != 0) {
         task->options.completions = NULL;
         sti_task_discard(task);
@@ -163,7 +163,7 @@ int sti_completions_expect(sti_task *task)
 
 int sti_completions_expect_compound(sti_task *task)
 {
-    return task->options.completions != NULL ? add(task->options.completions, task, task->options.data) : 0;
+    return task->options.completions != NULL ? completions_add(task->options.completions, task, task->options.data) : 0;
 }
 
 /* Nothing else can have followed it. */
@@ -173,7 +173,7 @@ void sti_completions_expect_no_more(sti_task *task)
     stint_completions *queue = entry->queue;
     sti_continuation_remove(&entry->continuation);
     sti_process_free(entry);
-    release(queue);
+    completions_release(queue);
 }
 
 /* --- The owner's side --------------------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ int stint_completions_create(stint_completions **queue)
     atomic_init(&created->references, 1);
     atomic_init(&created->arrived, NULL);
     pthread_mutex_init(&created->lock, NULL);
-    pthread_mutex_init(&created->ringing, NULL);
+    pthread_mutex_init(&created->waking, NULL);
     created->first = NULL;
     *queue = created;
     return 0;
@@ -213,11 +213,11 @@ int stint_completions_fd(const stint_completions *queue)
 static struct entry *next_entry(stint_completions *queue, bool *is_silent)
 {
     if (queue->first == NULL && (!*is_silent || atomic_load_explicit(&queue->arrived, memory_order_relaxed) != NULL)) {
-        silence(queue);
+        completions_silence(queue);
         take_arrived(queue);
         *is_silent = true;
     }
-    return take_first(queue);
+    return completions_take_first(queue);
 }
 
 int stint_completions_read(stint_completions *queue, stint_completion *array, size_t max, size_t *count)
@@ -230,14 +230,14 @@ int stint_completions_read(stint_completions *queue, stint_completion *array, si
         return EINVAL;
     struct entry *entry;
     bool is_silent = false;
-    sti_plain_mutex_lock(&queue->lock);
+    sti_real_mutex_lock(&queue->lock);
     while (*count < max && (entry = next_entry(queue, &is_silent)) != NULL) {
         array[(*count)++] = entry->completion;
         sti_process_free(entry);
     }
     if (queue->first != NULL)
-        ring(queue);
-    sti_plain_mutex_unlock(&queue->lock);
+        completions_wake(queue);
+    sti_real_mutex_unlock(&queue->lock);
     return 0;
 }
 
@@ -246,13 +246,13 @@ void stint_completions_destroy(stint_completions *queue)
     if (sti_process_is_partial() || queue == NULL)
         return;
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE); /* by close */
-    sti_plain_mutex_lock(&queue->ringing);
+    sti_real_mutex_lock(&queue->waking);
     close(queue->descriptor);
     queue->descriptor = -1;
-    sti_plain_mutex_unlock(&queue->ringing);
-    sti_plain_mutex_lock(&queue->lock);
-    forget_all(queue);
-    sti_plain_mutex_unlock(&queue->lock);
-    release(queue);
+    sti_real_mutex_unlock(&queue->waking);
+    sti_real_mutex_lock(&queue->lock);
+    completions_forget(queue);
+    sti_real_mutex_unlock(&queue->lock);
+    completions_release(queue);
     sti_thread_set_cancellation(cancellation);
 }

@@ -13,7 +13,7 @@
 
 /* --- Compound futures. Any thread.
  *
- * Compounds of compounds may be nested as deep as a program likes: resolving and cancelling go through the line of
+ * Compounds of compounds may be nested as deep as a program likes: resolving and cancelling go through the queue of
  * continuations (continuation.h), freeing through a list. None of them calls itself. */
 
 void sti_compound_add_usage(stint_usage *sum, const stint_usage *usage)
@@ -53,7 +53,7 @@ static void give_back_attached(struct sti_compound *compound, size_t count)
         sti_compound_release(&compound->future);
 }
 
-static bool detach(struct sti_compound *compound, size_t index)
+static bool compound_detach(struct sti_compound *compound, size_t index)
 {
     return sti_continuation_remove(&compound->members[index].continuation) == 0;
 }
@@ -63,7 +63,7 @@ static void detach_all(struct sti_compound *compound)
 {
     size_t count = 0;
     for (size_t i = 0; i < compound->count; i++)
-        count += detach(compound, i);
+        count += compound_detach(compound, i);
     give_back_attached(compound, count);
 }
 
@@ -91,7 +91,7 @@ static void member_of_any_resolved(struct sti_compound *compound, const struct s
     sti_task_resolve(&compound->future);
 }
 
-static void member_resolved(struct sti_continuation *continuation)
+static void compound_member_resolved(struct sti_continuation *continuation)
 {
     struct sti_share *member = (struct sti_share *)continuation;
     struct sti_compound *compound = member->compound;
@@ -149,12 +149,13 @@ static void attach_all(struct sti_compound *compound)
         decided = atomic_load_explicit(&compound->decided, memory_order_relaxed);
     }
     size_t left = compound->count - attached;
-    if (decided && detach(compound, attached - 1))
+    if (decided && compound_detach(compound, attached - 1))
         left++;
     give_back_attached(compound, left);
 }
 
-static int combine(bool any, stint_future *const *futures, size_t count, stint_future **future, const void *caller)
+static int compound_combine(bool any, stint_future *const *futures, size_t count, stint_future **future,
+                            const void *caller)
 {
     if (future != NULL)
         *future = NULL;
@@ -172,7 +173,7 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
     for (size_t i = 0; i < count; i++) {
         sti_task_retain(futures[i]);
         compound->members[i] = (struct sti_share){
-            .continuation = { .task = futures[i], .run = member_resolved },
+            .continuation = { .task = futures[i], .run = compound_member_resolved },
             .compound = compound,
         };
     }
@@ -186,12 +187,12 @@ static int combine(bool any, stint_future *const *futures, size_t count, stint_f
 
 int stint_when_all(stint_future *const *futures, size_t count, stint_future **all)
 {
-    return combine(false, futures, count, all, STI_CALLER());
+    return compound_combine(false, futures, count, all, STI_CALLER());
 }
 
 int stint_when_any(stint_future *const *futures, size_t count, stint_future **any)
 {
-    return combine(true, futures, count, any, STI_CALLER());
+    return compound_combine(true, futures, count, any, STI_CALLER());
 }
 
 int stint_when_any_index(const stint_future *any, size_t *index)
@@ -211,7 +212,7 @@ int stint_when_any_index(const stint_future *any, size_t *index)
 
 /* --- Cancelling, freeing ------------------------------------------------------------------------------------------ */
 
-static void cancel_members(struct sti_line_turn *turn)
+static void cancel_members(struct sti_queued_turn *turn)
 {
     const struct sti_compound *compound = sti_compound_of(turn->task);
     for (size_t i = 0; i < compound->count; i++)
@@ -239,7 +240,7 @@ static bool give_back_one_of_many(sti_task *task)
 }
 
 /* True: it was the last one. */
-static bool give_back(sti_task *task)
+static bool compound_give_back(sti_task *task)
 {
     if (give_back_one_of_many(task))
         return false;
@@ -254,7 +255,7 @@ static bool give_back(sti_task *task)
 void sti_compound_release(sti_task *task)
 {
     sti_task *unreferenced = NULL;
-    if (give_back(task)) {
+    if (compound_give_back(task)) {
         task->arg = NULL;
         unreferenced = task;
     }
@@ -265,7 +266,7 @@ void sti_compound_release(sti_task *task)
             sti_task *member = sti_compound_member(compound, i);
             if (!sti_task_is_compound(member)) {
                 sti_task_release(member);
-            } else if (give_back(member)) {
+            } else if (compound_give_back(member)) {
                 member->arg = unreferenced;
                 unreferenced = member;
             }
@@ -325,7 +326,7 @@ static bool may_look_further(struct sti_look *look)
     return true;
 }
 
-static void let_go(sti_task *task)
+static void compound_let_go(sti_task *task)
 {
     if (task != NULL)
         sti_task_release(task);
@@ -339,16 +340,16 @@ static bool look_at_delayed(struct sti_look *look, sti_task *task)
     bool is_it = false;
     while (task != NULL && sti_task_is_delayed(task) && !(is_it = look->is_it(look, task))) {
         if (!may_look_further(look)) {
-            let_go(held);
+            compound_let_go(held);
             return look->beyond;
         }
         task = sti_delayed_awaited(task);
-        let_go(held);
+        compound_let_go(held);
         held = task;
     }
     if (task != NULL && !is_it)
         is_it = sti_look_at(look, task);
-    let_go(held);
+    compound_let_go(held);
     return is_it;
 }
 

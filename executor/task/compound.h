@@ -37,8 +37,8 @@ struct sti_compound {
     atomic_size_t outstanding; /* all: members that have not resolved */
     atomic_size_t attached;
     size_t winner; /* any: once it has resolved */
-    struct sti_line_turn cancelling;
-    void (*cancel)(struct sti_line_turn *turn); /* in place of cancelling its members; or NULL */
+    struct sti_queued_turn cancelling;
+    void (*cancel)(struct sti_queued_turn *turn); /* in place of cancelling its members; or NULL */
     /* For a compound without members: returns the tasks that have to end before it resolves, each retained, in an array
      * that the caller frees as well; NULL: none, or no memory. The pointer may be NULL. */
     sti_task **(*awaited)(struct sti_compound *compound, size_t *count);

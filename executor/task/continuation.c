@@ -23,38 +23,38 @@
 
 /* --- The line ----------------------------------------------------------------------------------------------------- */
 
-struct line {
-    struct sti_line_turn *first;
-    struct sti_line_turn *newest;
+struct turn_queue {
+    struct sti_queued_turn *first;
+    struct sti_queued_turn *newest;
 };
 
 static _Thread_local struct {
-    struct line usual;
-    struct line last; /* for when the other is empty */
+    struct turn_queue usual;
+    struct turn_queue last; /* for when the other is empty */
     bool running;
-} lines;
+} queues;
 
-static void append(struct line *line, sti_task *task, struct sti_line_turn *turn,
-                   void (*run)(struct sti_line_turn *turn))
+static void turn_append(struct turn_queue *turn_queue, sti_task *task, struct sti_queued_turn *turn,
+                        void (*run)(struct sti_queued_turn *turn))
 {
-    *turn = (struct sti_line_turn){ .task = task, .run = run };
-    *(line->first != NULL ? &line->newest->next : &line->first) = turn;
-    line->newest = turn;
+    *turn = (struct sti_queued_turn){ .task = task, .run = run };
+    *(turn_queue->first != NULL ? &turn_queue->newest->next : &turn_queue->first) = turn;
+    turn_queue->newest = turn;
     sti_task_retain(task);
 }
 
-static struct sti_line_turn *take(struct line *line)
+static struct sti_queued_turn *turn_take(struct turn_queue *turn_queue)
 {
-    struct sti_line_turn *turn = line->first;
+    struct sti_queued_turn *turn = turn_queue->first;
     if (turn != NULL)
-        line->first = turn->next;
+        turn_queue->first = turn->next;
     return turn;
 }
 
-static void run_what_is_in_line(void)
+static void turns_run_queued(void)
 {
-    struct sti_line_turn *turn;
-    while ((turn = take(&lines.usual)) != NULL || (turn = take(&lines.last)) != NULL) {
+    struct sti_queued_turn *turn;
+    while ((turn = turn_take(&queues.usual)) != NULL || (turn = turn_take(&queues.last)) != NULL) {
         sti_task *task = turn->task;
         turn->run(turn);
         sti_task_release(task);
@@ -63,18 +63,18 @@ static void run_what_is_in_line(void)
 
 void sti_continuation_begin_callback(void)
 {
-    lines.running = true;
+    queues.running = true;
 }
 
 void sti_continuation_end_callback(void)
 {
-    run_what_is_in_line();
-    lines.running = false;
+    turns_run_queued();
+    queues.running = false;
 }
 
-static void run_lines(void)
+static void turns_run(void)
 {
-    if (lines.running)
+    if (queues.running)
         return;
     sti_continuation_begin_callback();
     sti_continuation_end_callback();
@@ -82,44 +82,44 @@ static void run_lines(void)
 
 bool sti_continuation_is_running(void)
 {
-    return lines.running;
+    return queues.running;
 }
 
 void sti_continuation_hold(void)
 {
-    lines.running = true;
+    queues.running = true;
 }
 
-struct sti_line_turn *sti_continuation_let_go(void)
+struct sti_queued_turn *sti_continuation_let_go(void)
 {
-    struct sti_line_turn *first = lines.usual.first;
-    lines.usual.first = NULL;
-    lines.running = false;
+    struct sti_queued_turn *first = queues.usual.first;
+    queues.usual.first = NULL;
+    queues.running = false;
     return first;
 }
 
-void sti_continuation_run(struct sti_line_turn *first)
+void sti_continuation_run(struct sti_queued_turn *first)
 {
-    lines.usual = (struct line){ .first = first, .newest = first };
-    while (lines.usual.newest != NULL && lines.usual.newest->next != NULL)
-        lines.usual.newest = lines.usual.newest->next;
-    run_lines();
+    queues.usual = (struct turn_queue){ .first = first, .newest = first };
+    while (queues.usual.newest != NULL && queues.usual.newest->next != NULL)
+        queues.usual.newest = queues.usual.newest->next;
+    turns_run();
 }
 
-void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn))
+void sti_continuation_now(sti_task *task, struct sti_queued_turn *turn, void (*run)(struct sti_queued_turn *turn))
 {
-    append(&lines.usual, task, turn, run);
-    run_lines();
+    turn_append(&queues.usual, task, turn, run);
+    turns_run();
 }
 
-static void resolve(struct sti_line_turn *turn)
+static void turn_resolve(struct sti_queued_turn *turn)
 {
     sti_task_resolve(turn->task);
 }
 
-void sti_task_resolve_in_line(sti_task *task)
+void sti_task_resolve_queued(sti_task *task)
 {
-    sti_continuation_now(task, &task->turn, resolve);
+    sti_continuation_now(task, &task->turn, turn_resolve);
 }
 
 /* --- The list ----------------------------------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ void sti_continuation_unlock(sti_task *task)
 }
 
 /* The next three: under the lock. */
-static void put_in(sti_task *task, struct sti_continuation *continuation)
+static void continuation_put_in(sti_task *task, struct sti_continuation *continuation)
 {
     if (task->first_continuation == NULL)
         task->last_continuation = &task->first_continuation;
@@ -150,7 +150,7 @@ static void put_in(sti_task *task, struct sti_continuation *continuation)
     task->last_continuation = &continuation->next;
 }
 
-static void take_out(sti_task *task, struct sti_continuation *continuation)
+static void continuation_take_out(sti_task *task, struct sti_continuation *continuation)
 {
     *continuation->link = continuation->next;
     if (continuation->next != NULL)
@@ -160,54 +160,54 @@ static void take_out(sti_task *task, struct sti_continuation *continuation)
     continuation->link = NULL;
 }
 
-static bool become_teller(sti_task *task)
+static bool become_drainer(sti_task *task)
 {
-    if (task->first_continuation == NULL || task->is_told)
+    if (task->first_continuation == NULL || task->is_drained)
         return false;
-    task->is_told = true;
+    task->is_drained = true;
     return true;
 }
 
 /* Under the lock: so the hook is called before anybody can find the task settled, while its pool is there. */
-static void settle(sti_task *task)
+static void continuations_settle(sti_task *task)
 {
     if (sti_task_is_hooked(task))
         task->pool->hooks->settle(task);
-    task->is_told = false;
+    task->is_drained = false;
 }
 
 /* NULL: there is none; and if this was the end, the thread is not the drainer any more. */
-static struct sti_continuation *take_next(sti_task *task, bool ends)
+static struct sti_continuation *continuation_take_next(sti_task *task, bool ends)
 {
     sti_continuation_lock(task);
     struct sti_continuation *continuation = task->first_continuation;
     if (continuation != NULL)
-        take_out(task, continuation);
+        continuation_take_out(task, continuation);
     else if (ends)
-        settle(task);
-    task->told = continuation;
+        continuations_settle(task);
+    task->drained = continuation;
     sti_continuation_unlock(task);
     return continuation;
 }
 
-static void tell_last(struct sti_line_turn *turn);
+static void continuations_drain_last(struct sti_queued_turn *turn);
 
-static void tell_all(struct sti_line_turn *turn)
+static void continuations_drain(struct sti_queued_turn *turn)
 {
     sti_task *task = turn->task;
     struct sti_continuation *continuation;
-    while ((continuation = take_next(task, false)) != NULL)
+    while ((continuation = continuation_take_next(task, false)) != NULL)
         continuation->run(continuation);
-    append(&lines.last, task, turn, tell_last);
+    turn_append(&queues.last, task, turn, continuations_drain_last);
 }
 
-static void tell_last(struct sti_line_turn *turn)
+static void continuations_drain_last(struct sti_queued_turn *turn)
 {
-    struct sti_continuation *continuation = take_next(turn->task, true);
+    struct sti_continuation *continuation = continuation_take_next(turn->task, true);
     if (continuation == NULL)
         return;
     continuation->run(continuation);
-    tell_all(turn);
+    continuations_drain(turn);
 }
 
 void sti_continuation_add(struct sti_continuation *continuation)
@@ -215,11 +215,11 @@ void sti_continuation_add(struct sti_continuation *continuation)
     sti_task *task = continuation->task;
     sti_continuation_lock(task);
     unsigned word = atomic_fetch_or_explicit(&task->continuations, FOLLOWED, memory_order_acq_rel);
-    put_in(task, continuation);
-    bool tells = (word & RESOLVED) != 0 && become_teller(task);
+    continuation_put_in(task, continuation);
+    bool drains = (word & RESOLVED) != 0 && become_drainer(task);
     sti_continuation_unlock(task);
-    if (tells)
-        sti_continuation_now(task, &task->turn, tell_all);
+    if (drains)
+        sti_continuation_now(task, &task->turn, continuations_drain);
 }
 
 int sti_continuation_remove(struct sti_continuation *continuation)
@@ -228,9 +228,9 @@ int sti_continuation_remove(struct sti_continuation *continuation)
     int error = 0;
     sti_continuation_lock(task);
     if (continuation->link != NULL)
-        take_out(task, continuation);
+        continuation_take_out(task, continuation);
     else
-        error = task->is_told && task->told == continuation ? EBUSY : EALREADY;
+        error = task->is_drained && task->drained == continuation ? EBUSY : EALREADY;
     sti_continuation_unlock(task);
     return error;
 }
@@ -251,7 +251,7 @@ bool sti_continuation_is_settled(sti_task *task)
     if ((word & RESOLVED) == 0 || (word & FOLLOWED) == 0)
         return (word & RESOLVED) != 0;
     sti_continuation_lock(task);
-    bool settled = task->first_continuation == NULL && !task->is_told;
+    bool settled = task->first_continuation == NULL && !task->is_drained;
     sti_continuation_unlock(task);
     return settled;
 }
@@ -264,10 +264,10 @@ static __attribute__((noinline)) void resolve_followed(sti_task *task)
     if ((word & FOLLOWED) == 0)
         return;
     sti_continuation_lock(task);
-    bool tells = become_teller(task);
+    bool drains = become_drainer(task);
     sti_continuation_unlock(task);
-    if (tells)
-        sti_continuation_now(task, &task->turn, tell_all);
+    if (drains)
+        sti_continuation_now(task, &task->turn, continuations_drain);
 }
 
 void sti_continuation_resolve(sti_task *task)
@@ -307,7 +307,7 @@ static void call_aside(const struct callback *callback)
 }
 
 /* Call the callback. From its beginning on the record belongs to the application. */
-static void call(struct sti_continuation *continuation)
+static void callback_call(struct sti_continuation *continuation)
 {
     const struct callback callback = *(struct callback *)continuation;
     call_aside(&callback);
@@ -320,8 +320,8 @@ static void call_and_free(struct sti_continuation *continuation)
     call_aside(&callback);
 }
 
-static void follow(stint_future *future, struct callback *record, void (*run)(struct sti_continuation *continuation),
-                   stint_callback_fn *function, void *arg)
+static void callback_follow(stint_future *future, struct callback *record,
+                            void (*run)(struct sti_continuation *continuation), stint_callback_fn *function, void *arg)
 {
     record->continuation.task = future;
     record->continuation.run = run;
@@ -341,7 +341,7 @@ int stint_future_then(stint_future *future, stint_callback_fn *callback, void *a
     struct callback *made = sti_process_malloc(sizeof *made);
     if (made == NULL)
         return ENOMEM;
-    follow(future, made, call_and_free, callback, arg);
+    callback_follow(future, made, call_and_free, callback, arg);
     return 0;
 }
 
@@ -352,7 +352,7 @@ int stint_future_add_continuation(stint_future *future, stint_continuation *cont
         return ENOTSUP;
     if (future == NULL || continuation == NULL || callback == NULL)
         return EINVAL;
-    follow(future, (struct callback *)continuation, call, callback, arg);
+    callback_follow(future, (struct callback *)continuation, callback_call, callback, arg);
     return 0;
 }
 

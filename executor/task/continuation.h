@@ -51,8 +51,8 @@ struct sti_continuation {
 };
 
 /* Have continuation->run called, once, when continuation->task has resolved; before this returns if it has already,
- * nobody else is its teller, and the thread is not following. The caller sets these two, and keeps the task alive until
- * this returns. */
+ * nobody else is its drainer, and the thread is not following. The caller sets these two, and keeps the task alive
+ * until this returns. */
 void sti_continuation_add(struct sti_continuation *continuation);
 
 /* Take a record back that was given to sti_continuation_add, or has no link; the caller keeps it and the task alive. 0:
@@ -66,12 +66,12 @@ bool sti_continuation_is_followed(sti_task *task);
 void sti_continuation_lock(sti_task *task);
 void sti_continuation_unlock(sti_task *task);
 
-/* Run this in line. */
-void sti_continuation_now(sti_task *task, struct sti_line_turn *turn, void (*run)(struct sti_line_turn *turn));
+/* Run this from the queue. */
+void sti_continuation_now(sti_task *task, struct sti_queued_turn *turn, void (*run)(struct sti_queued_turn *turn));
 
-/* Resolve it in line: for a thread that may hold the list of the pools (sti_pools_fill), which what follows may
+/* Resolve it from the queue: for a thread that may hold the list of the pools (sti_pools_fill), which what follows may
  * need. */
-void sti_task_resolve_in_line(sti_task *task);
+void sti_task_resolve_queued(sti_task *task);
 
 /* Whether the task has resolved, all continuations that were added by then have been run, and so have those of the
  * futures that they resolved. */
@@ -84,11 +84,11 @@ void sti_continuation_resolve(sti_task *task);
 bool sti_continuation_expect_sleeper(sti_task *task);
 
 /* For a thread that ends tasks for others and must not be delayed: from now on, what follows the futures that it
- * resolves is only put in line. The second call ends that and gives the line, linked by next, to be run by a thread
+ * resolves is only queued. The second call ends that and gives the queue, linked by next, to be run by a thread
  * that is not following. */
 void sti_continuation_hold(void);
-struct sti_line_turn *sti_continuation_let_go(void);
-void sti_continuation_run(struct sti_line_turn *line);
+struct sti_queued_turn *sti_continuation_let_go(void);
+void sti_continuation_run(struct sti_queued_turn *queue);
 
 /* The calling thread, which is not following, calls something of the application's that must not wait either; and
  * has. */

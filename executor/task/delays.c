@@ -17,7 +17,7 @@
 #include "farewells.h"
 #include "submit.h"
 
-static bool change(sti_task *task, int from, int to)
+static bool delayed_change(sti_task *task, int from, int to)
 {
     return atomic_compare_exchange_strong_explicit(&task->state, &from, to, memory_order_acquire, memory_order_relaxed);
 }
@@ -28,20 +28,20 @@ static struct sti_delayed *delayed_of(struct sti_slot_waiter *waiter)
 }
 
 /* The last thing that is done with the pool. */
-static void leave_list(struct sti_delayed *delayed)
+static void delayed_leave_list(struct sti_delayed *delayed)
 {
     struct sti_delays *delays = &delayed->home->delays;
-    sti_plain_mutex_lock(&delays->lock);
+    sti_real_mutex_lock(&delays->lock);
     *delayed->link = delayed->next;
     if (delayed->next != NULL)
         delayed->next->link = delayed->link;
-    sti_plain_mutex_unlock(&delays->lock);
+    sti_real_mutex_unlock(&delays->lock);
 }
 
 /* --- Ending ------------------------------------------------------------------------------------------------------- */
 
 /* The caller has claimed it, and is to resolve and release it. */
-static void end_claimed(struct sti_delayed *delayed, stint_reason reason, int error)
+static void delayed_end_claimed(struct sti_delayed *delayed, stint_reason reason, int error)
 {
     sti_task *task = &delayed->task;
     stint_pool *pool = delayed->home;
@@ -52,7 +52,7 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason, int er
         delayed->forget(delayed);
     sti_task_count_ending(task, reason, pool->outcomes);
     sti_farewell_note(pool, task);
-    leave_list(delayed); /* the pool may be gone */
+    delayed_leave_list(delayed); /* the pool may be gone */
     task->outcome = sti_outcome_unstarted(reason, 0);
     if (error != 0)
         task->outcome.error = error;
@@ -61,14 +61,14 @@ static void end_claimed(struct sti_delayed *delayed, stint_reason reason, int er
 static bool claim_to_end(sti_task *task, stint_reason reason)
 {
     int ending = STI_TASK_ENDING + (int)reason;
-    return change(task, STI_TASK_DELAYED, ending) || change(task, STI_TASK_DUE, ending);
+    return delayed_change(task, STI_TASK_DELAYED, ending) || delayed_change(task, STI_TASK_DUE, ending);
 }
 
 bool sti_delayed_end(sti_task *task, stint_reason reason)
 {
     bool claimed = claim_to_end(task, reason);
     if (claimed) {
-        end_claimed((struct sti_delayed *)task, reason, 0);
+        delayed_end_claimed((struct sti_delayed *)task, reason, 0);
         sti_task_resolve(task);
         sti_task_release(task);
     }
@@ -77,7 +77,7 @@ bool sti_delayed_end(sti_task *task, stint_reason reason)
 
 /* --- Starting ----------------------------------------------------------------------------------------------------- */
 
-static void offer(struct sti_slot_waiter *waiter)
+static void delayed_offer(struct sti_slot_waiter *waiter)
 {
     atomic_store_explicit(&waiter->task->state, STI_TASK_DUE, memory_order_release);
 }
@@ -87,8 +87,8 @@ static void offer(struct sti_slot_waiter *waiter)
 static bool take_offer_back(stint_pool *pool, sti_task *task)
 {
     if (task->fair_queue != NULL)
-        offer(&((struct sti_delayed *)task)->waiter);
-    if (task->fair_queue != NULL || change(task, STI_TASK_QUEUED, STI_TASK_DUE))
+        delayed_offer(&((struct sti_delayed *)task)->waiter);
+    if (task->fair_queue != NULL || delayed_change(task, STI_TASK_QUEUED, STI_TASK_DUE))
         return true;
     sti_farewell_drop(pool, task); /* as the thread that takes out its entry would */
     return false;
@@ -97,13 +97,13 @@ static bool take_offer_back(stint_pool *pool, sti_task *task)
 /* The reference is for the answer. */
 static bool take_to_answer(struct sti_slot_waiter *waiter)
 {
-    bool claimed = change(waiter->task, STI_TASK_DUE, STI_TASK_NEW);
+    bool claimed = delayed_change(waiter->task, STI_TASK_DUE, STI_TASK_NEW);
     if (claimed)
         sti_task_retain(waiter->task);
     return claimed;
 }
 
-static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
+static int slot_waiter_put(stint_pool *pool, struct sti_slot_waiter *waiter)
 {
     sti_task *task = waiter->task;
     if (!take_to_answer(waiter))
@@ -115,17 +115,17 @@ static int put(stint_pool *pool, struct sti_slot_waiter *waiter)
     return error;
 }
 
-static void answer(struct sti_slot_waiter *waiter, int error)
+static void delayed_answer(struct sti_slot_waiter *waiter, int error)
 {
     struct sti_delayed *delayed = delayed_of(waiter);
     sti_task *task = waiter->task;
     if (error == 0) {
         sti_above.stir(delayed->home, task); /* those who sleep may all wait for this one */
-        leave_list(delayed);
+        delayed_leave_list(delayed);
     } else {
         bool no_memory = error == ENOMEM;
-        end_claimed(delayed, no_memory ? STINT_REASON_FAILED : STINT_REASON_SHUTDOWN, no_memory ? ENOMEM : 0);
-        sti_task_resolve_in_line(task);
+        delayed_end_claimed(delayed, no_memory ? STINT_REASON_FAILED : STINT_REASON_SHUTDOWN, no_memory ? ENOMEM : 0);
+        sti_task_resolve_queued(task);
         sti_task_release(task); /* the entry's reference */
     }
     sti_task_release(task);
@@ -149,12 +149,12 @@ void sti_delayed_start_claimed(sti_task *task)
     if (error == 0)
         sti_task_release(task);
     else
-        answer(&delayed->waiter, error); /* it is still claimed */
+        delayed_answer(&delayed->waiter, error); /* it is still claimed */
 }
 
 bool sti_delayed_claim(sti_task *task)
 {
-    return change(task, STI_TASK_DELAYED, STI_TASK_NEW);
+    return delayed_change(task, STI_TASK_DELAYED, STI_TASK_NEW);
 }
 
 void sti_delayed_start(struct sti_delayed *delayed)
@@ -166,7 +166,7 @@ void sti_delayed_start(struct sti_delayed *delayed)
 /* --- Making and ending -------------------------------------------------------------------------------------------- */
 
 static const struct sti_slot_kind due = {
-    .due = true, .stands = offer, .put = put, .refuse = take_to_answer, .answer = answer
+    .due = true, .stands = delayed_offer, .put = slot_waiter_put, .refuse = take_to_answer, .answer = delayed_answer
 };
 
 int sti_delayed_create(stint_pool *pool, size_t size, stint_fn *fn, void *arg, const stint_options *options,
@@ -199,7 +199,7 @@ int sti_delayed_begin(struct sti_delayed *delayed)
     int error = start_ns != 0 ? sti_above.begin_monitor(monitor) : 0;
     sti_task_retain_unseen(&delayed->task); /* for what is done here */
     if (error == 0) {
-        sti_plain_mutex_lock(&delays->lock);
+        sti_real_mutex_lock(&delays->lock);
         error = delays->closed ? ESHUTDOWN : 0;
         if (error == 0) {
             delayed->next = delays->all;
@@ -209,7 +209,7 @@ int sti_delayed_begin(struct sti_delayed *delayed)
             delays->all = delayed;
             atomic_store_explicit(&delayed->task.state, STI_TASK_DELAYED, memory_order_release);
         }
-        sti_plain_mutex_unlock(&delays->lock);
+        sti_real_mutex_unlock(&delays->lock);
     }
     if (error != 0) {
         sti_task_discard(&delayed->task);
@@ -230,7 +230,7 @@ void sti_delays_close(stint_pool *pool)
 {
     struct sti_delays *delays = &pool->delays;
     struct sti_delayed *claimed = NULL;
-    sti_plain_mutex_lock(&delays->lock);
+    sti_real_mutex_lock(&delays->lock);
     delays->closed = true;
     for (struct sti_delayed *delayed = delays->all; delayed != NULL; delayed = delayed->next) {
         if (claim_to_end(&delayed->task, STINT_REASON_SHUTDOWN)) {
@@ -238,10 +238,10 @@ void sti_delays_close(stint_pool *pool)
             claimed = delayed;
         }
     }
-    sti_plain_mutex_unlock(&delays->lock);
+    sti_real_mutex_unlock(&delays->lock);
     while (claimed != NULL) {
         struct sti_delayed *next = claimed->next_claimed;
-        end_claimed(claimed, STINT_REASON_SHUTDOWN, 0);
+        delayed_end_claimed(claimed, STINT_REASON_SHUTDOWN, 0);
         sti_task_resolve(&claimed->task);
         sti_task_release(&claimed->task);
         claimed = next;
@@ -250,12 +250,12 @@ void sti_delays_close(stint_pool *pool)
 
 void sti_delays_await(struct sti_delays *delays)
 {
-    sti_plain_mutex_lock(&delays->lock);
+    sti_real_mutex_lock(&delays->lock);
     while (delays->all != NULL) {
-        sti_plain_mutex_unlock(&delays->lock);
+        sti_real_mutex_unlock(&delays->lock);
         sched_yield();
-        sti_plain_mutex_lock(&delays->lock);
+        sti_real_mutex_lock(&delays->lock);
     }
-    sti_plain_mutex_unlock(&delays->lock);
+    sti_real_mutex_unlock(&delays->lock);
     pthread_mutex_destroy(&delays->lock);
 }

@@ -9,7 +9,7 @@
  *               +-------------------+---> ENDING, by stint_future_cancel or a shutdown: it resolves, and never starts
  *
  *   start, end, put    a compare-and-swap of DELAYED or DUE each, so one thread wins. Acquire; the task became either
- *                      with a release. DUE: it stands in line for a slot (queue_slots.h), before callers of
+ *                      with a release. DUE: it stands in a queue for a slot (queue_slots.h), before callers of
  *                      stint_submit or stint_submit_wait.
  *
  * From DELAYED on the task is on the pool's list, under the lock, until it waits where others do, or is about to

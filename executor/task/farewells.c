@@ -24,14 +24,14 @@ void sti_farewells_end(struct sti_farewells *farewells)
 }
 
 /* Under the lock. */
-static void append(struct sti_farewells *farewells, sti_task *task)
+static void farewell_append(struct sti_farewells *farewells, sti_task *task)
 {
     task->next_noted = NULL;
     *farewells->end = task;
     farewells->end = &task->next_noted;
 }
 
-static sti_task *take_first(struct sti_farewells *farewells)
+static sti_task *farewell_take_first(struct sti_farewells *farewells)
 {
     sti_task *task = farewells->first;
     farewells->first = task->next_noted;
@@ -45,12 +45,12 @@ static sti_task *take_settled(struct sti_farewells *farewells)
 {
     sti_task *taken = NULL;
     for (int i = 0; i < 2 && farewells->first != NULL; i++) {
-        sti_task *task = take_first(farewells);
+        sti_task *task = farewell_take_first(farewells);
         if (sti_continuation_is_settled(task)) {
             task->next_noted = taken;
             taken = task;
         } else {
-            append(farewells, task);
+            farewell_append(farewells, task);
         }
     }
     return taken;
@@ -66,26 +66,26 @@ static void release_all(sti_task *task)
 }
 
 /* The reference is the note's. */
-static void note(stint_pool *pool, sti_task *task)
+static void farewell_note(stint_pool *pool, sti_task *task)
 {
     struct sti_farewells *farewells = &pool->farewells;
-    sti_plain_mutex_lock(&farewells->lock);
+    sti_real_mutex_lock(&farewells->lock);
     sti_task *settled = take_settled(farewells);
-    append(farewells, task);
-    sti_plain_mutex_unlock(&farewells->lock);
+    farewell_append(farewells, task);
+    sti_real_mutex_unlock(&farewells->lock);
     release_all(settled);
 }
 
 void sti_farewell_note(stint_pool *pool, sti_task *task)
 {
     sti_task_retain(task);
-    note(pool, task);
+    farewell_note(pool, task);
 }
 
 void sti_farewell_drop(stint_pool *pool, sti_task *task)
 {
     if (sti_task_count_unstarted(task, pool->outcomes) && !sti_continuation_is_settled(task))
-        note(pool, task);
+        farewell_note(pool, task);
     else
         sti_task_release(task);
 }
@@ -101,27 +101,27 @@ struct farewell {
 };
 
 /* By the thread that has told the others. */
-static void be_told(struct sti_continuation *continuation)
+static void farewell_notified(struct sti_continuation *continuation)
 {
     struct farewell *farewell = (struct farewell *)continuation;
-    sti_plain_mutex_lock(&farewell->lock);
+    sti_real_mutex_lock(&farewell->lock);
     farewell->done = true;
     pthread_cond_signal(&farewell->told);
-    sti_plain_mutex_unlock(&farewell->lock);
+    sti_real_mutex_unlock(&farewell->lock);
 }
 
-static void await(sti_task *task)
+static void farewell_await(sti_task *task)
 {
     struct farewell farewell = {
-        .continuation = { .task = task, .run = be_told },
+        .continuation = { .task = task, .run = farewell_notified },
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .told = PTHREAD_COND_INITIALIZER,
     };
     sti_continuation_add(&farewell.continuation);
-    sti_plain_mutex_lock(&farewell.lock);
+    sti_real_mutex_lock(&farewell.lock);
     while (!farewell.done)
         pthread_cond_wait(&farewell.told, &farewell.lock);
-    sti_plain_mutex_unlock(&farewell.lock);
+    sti_real_mutex_unlock(&farewell.lock);
     pthread_mutex_destroy(&farewell.lock);
     pthread_cond_destroy(&farewell.told);
 }
@@ -133,7 +133,7 @@ void sti_farewell_await_all(stint_pool *pool)
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     while (task != NULL) {
         sti_task *next = task->next_noted;
-        await(task);
+        farewell_await(task);
         sti_task_release(task);
         task = next;
     }

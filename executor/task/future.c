@@ -27,7 +27,7 @@ bool stint_future_is_ready(const stint_future *future)
     return future != NULL && sti_task_is_resolved(future);
 }
 
-static int finish_wait(const stint_future *future, int error, stint_outcome *outcome)
+static int future_finish_wait(const stint_future *future, int error, stint_outcome *outcome)
 {
     if (error != 0)
         return error;
@@ -41,7 +41,7 @@ int stint_future_wait(stint_future *future, stint_outcome *outcome)
 {
     if (sti_process_is_partial())
         return ENOTSUP;
-    return future != NULL ? finish_wait(future, sti_above.wait(future), outcome) : EINVAL;
+    return future != NULL ? future_finish_wait(future, sti_above.wait(future), outcome) : EINVAL;
 }
 
 int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome)
@@ -52,7 +52,7 @@ int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outco
         return EINVAL;
     if (timeout_ns == 0 && !sti_task_is_resolved(future))
         return ETIMEDOUT;
-    return finish_wait(future, sti_above.wait_until(future, sti_deadline_after(timeout_ns)), outcome);
+    return future_finish_wait(future, sti_above.wait_until(future, sti_deadline_after(timeout_ns)), outcome);
 }
 
 void stint_future_cancel(stint_future *future)

@@ -100,13 +100,13 @@ static void resolve_idle(struct idleness *idle, const stint_outcome *outcome)
     sti_task_release(future);
 }
 
-static void member_resolved(struct sti_continuation *continuation)
+static void group_member_resolved(struct sti_continuation *continuation)
 {
     struct member *member = (struct member *)continuation;
     stint_group *group = member->group;
     struct idleness *idle = NULL;
     stint_outcome outcome;
-    sti_plain_mutex_lock(&group->lock);
+    sti_real_mutex_lock(&group->lock);
     note_outcome(group, continuation->task);
     TAILQ_REMOVE(&group->members, member, link);
     if (TAILQ_EMPTY(&group->members)) {
@@ -114,23 +114,23 @@ static void member_resolved(struct sti_continuation *continuation)
         group->idle = NULL;
         outcome = group->outcome;
     }
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     sti_process_free(member);
     if (idle != NULL)
         resolve_idle(idle, &outcome);
     stint_group_release(group);
 }
 
-static void add(stint_group *group, struct member *member, stint_future *future)
+static void group_add(stint_group *group, struct member *member, stint_future *future)
 {
     atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
     member->group = group;
     member->continuation.task = future;
-    member->continuation.run = member_resolved;
-    sti_plain_mutex_lock(&group->lock);
+    member->continuation.run = group_member_resolved;
+    sti_real_mutex_lock(&group->lock);
     TAILQ_INSERT_TAIL(&group->members, member, link);
     bool awaited = group->idle != NULL;
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     sti_continuation_add(&member->continuation);
     if (awaited)
         sti_above.look_again(); /* this may close a circle */
@@ -145,7 +145,7 @@ int stint_group_add(stint_group *group, stint_future *future)
     struct member *member = sti_record_charge(sizeof *member, STI_CALLER()) ? sti_process_malloc(sizeof *member) : NULL;
     if (member == NULL)
         return ENOMEM;
-    add(group, member, future);
+    group_add(group, member, future);
     return 0;
 }
 
@@ -163,7 +163,7 @@ int stint_group_submit(stint_group *group, stint_pool *pool, stint_fn *fn, void 
     stint_mask(); /* the submission may be where a task is interrupted */
     int error = stint_submit(pool, fn, arg, options, &future);
     if (error == 0) {
-        add(group, member, future);
+        group_add(group, member, future);
         stint_future_release(future);
     } else {
         sti_process_free(member);
@@ -190,19 +190,19 @@ static stint_group *find_group(struct sti_compound *compound)
 }
 
 /* The members, as many as are ever looked at. */
-static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
+static sti_task **group_find_awaited(struct sti_compound *compound, size_t *count)
 {
     stint_group *group = find_group(compound);
     if (group == NULL)
         return NULL;
     sti_task **awaited = sti_process_malloc(STI_LOOK_FUTURES * sizeof *awaited);
-    sti_plain_mutex_lock(&group->lock);
+    sti_real_mutex_lock(&group->lock);
     const struct member *member = awaited != NULL ? TAILQ_FIRST(&group->members) : NULL;
     for (; member != NULL && *count < STI_LOOK_FUTURES; member = TAILQ_NEXT(member, link)) {
         sti_task_retain(member->continuation.task);
         awaited[(*count)++] = member->continuation.task;
     }
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     stint_group_release(group);
     return awaited;
 }
@@ -213,7 +213,7 @@ static struct idleness *make_idleness(void)
     if (compound == NULL)
         return NULL;
     struct idleness *idleness = idleness_of(compound);
-    compound->awaited = find_awaited;
+    compound->awaited = group_find_awaited;
     idleness->future = compound;
     return idleness;
 }
@@ -232,7 +232,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
     *idle = &made->future->future;
     struct idleness *unneeded = NULL;
     stint_outcome outcome;
-    sti_plain_mutex_lock(&group->lock);
+    sti_real_mutex_lock(&group->lock);
     bool is_idle = TAILQ_EMPTY(&group->members);
     outcome = group->outcome;
     if (!is_idle && group->idle != NULL) {
@@ -243,7 +243,7 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
         group->idle = made;
     }
     sti_task_retain(*idle);
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     if (unneeded != NULL)
         sti_task_release(&unneeded->future->future);
     if (is_idle)
@@ -255,27 +255,27 @@ int stint_group_when_idle(stint_group *group, stint_future **idle)
  * have been started. */
 static sti_task *find_newest(stint_group *group, stint_outcome *outcome)
 {
-    sti_plain_mutex_lock(&group->lock);
+    sti_real_mutex_lock(&group->lock);
     const struct member *newest = TAILQ_LAST(&group->members, members);
     sti_task *task = newest != NULL ? newest->continuation.task : NULL;
     if (task != NULL)
         sti_task_retain(task);
     else if (outcome != NULL)
         *outcome = group->outcome;
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     return task;
 }
 
-static void let_go(void *task)
+static void group_let_go(void *task)
 {
     sti_task_release(task);
 }
 
 /* An interrupt may end it. */
-static int wait_for(sti_task *task, uint64_t deadline_ns)
+static int group_wait_for(sti_task *task, uint64_t deadline_ns)
 {
     stint_guard guard;
-    stint_guard_push(&guard, let_go, task);
+    stint_guard_push(&guard, group_let_go, task);
     int error = deadline_ns == STI_NEVER ? sti_above.wait(task) : sti_above.wait_until(task, deadline_ns);
     stint_guard_pop(&guard, false);
     return error;
@@ -287,14 +287,14 @@ static int wait_for_idle(stint_group *group, uint64_t deadline_ns, stint_outcome
     int error = stint_group_when_idle(group, &idle);
     if (error != 0)
         return error;
-    error = wait_for(idle, deadline_ns);
+    error = group_wait_for(idle, deadline_ns);
     if (error == 0 && outcome != NULL)
         *outcome = idle->outcome;
     sti_task_release(idle);
     return error;
 }
 
-static int finish_wait(int error)
+static int group_finish_wait(int error)
 {
     if (error == 0)
         stint_checkpoint();
@@ -311,12 +311,12 @@ int stint_group_wait(stint_group *group, stint_outcome *outcome)
     if (group == NULL)
         return EINVAL;
     if (sti_worker_current() == NULL)
-        return finish_wait(wait_for_idle(group, STI_NEVER, outcome));
+        return group_finish_wait(wait_for_idle(group, STI_NEVER, outcome));
     while (error == 0 && (task = find_newest(group, outcome)) != NULL) {
-        error = wait_for(task, STI_NEVER);
+        error = group_wait_for(task, STI_NEVER);
         sti_task_release(task);
     }
-    return finish_wait(error);
+    return group_finish_wait(error);
 }
 
 int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome *outcome)
@@ -325,7 +325,7 @@ int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome 
         return ENOTSUP;
     if (group == NULL)
         return EINVAL;
-    return finish_wait(wait_for_idle(group, sti_deadline_after(timeout_ns), outcome));
+    return group_finish_wait(wait_for_idle(group, sti_deadline_after(timeout_ns), outcome));
 }
 
 /* --- Cancelling --------------------------------------------------------------------------------------------------- */
@@ -334,7 +334,7 @@ int stint_group_wait_for(stint_group *group, uint64_t timeout_ns, stint_outcome 
 static sti_task *turn_over(stint_group *group)
 {
     sti_task *task = NULL;
-    sti_plain_mutex_lock(&group->lock);
+    sti_real_mutex_lock(&group->lock);
     struct member *oldest = TAILQ_FIRST(&group->members);
     if (oldest != NULL) {
         TAILQ_REMOVE(&group->members, oldest, link);
@@ -342,18 +342,18 @@ static sti_task *turn_over(stint_group *group)
         task = oldest->continuation.task;
         sti_task_retain(task);
     }
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     return task;
 }
 
 static size_t count_members(stint_group *group)
 {
     size_t count = 0;
-    sti_plain_mutex_lock(&group->lock);
+    sti_real_mutex_lock(&group->lock);
     const struct member *member;
     TAILQ_FOREACH(member, &group->members, link)
     count++;
-    sti_plain_mutex_unlock(&group->lock);
+    sti_real_mutex_unlock(&group->lock);
     return count;
 }
 

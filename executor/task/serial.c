@@ -25,7 +25,7 @@ struct entry {
     struct sti_continuation ended; /* of itself */
     stint_serial *serial;
     TAILQ_ENTRY(entry) link; /* in the queue's list; this and the rest under the lock */
-    bool in_line;
+    bool is_queued;
     bool over;
 };
 TAILQ_HEAD(entries, entry);
@@ -36,7 +36,7 @@ struct stint_serial {
     size_t max_waiting;
     pthread_mutex_t lock;
     size_t waiting; /* or about to */
-    struct entries line;
+    struct entries queue;
     struct entry *current;
 };
 
@@ -54,7 +54,7 @@ int stint_serial_create(stint_pool *pool, size_t max_waiting, stint_serial **ser
     created->pool = pool;
     created->max_waiting = max_waiting != 0 ? max_waiting : SIZE_MAX;
     pthread_mutex_init(&created->lock, NULL);
-    TAILQ_INIT(&created->line);
+    TAILQ_INIT(&created->queue);
     *serial = created;
     return 0;
 }
@@ -72,26 +72,26 @@ void stint_serial_release(stint_serial *serial)
 
 /* --- Under the lock ----------------------------------------------------------------------------------------------- */
 
-static void enter_line(stint_serial *serial, struct entry *entry)
+static void serial_enter(stint_serial *serial, struct entry *entry)
 {
-    entry->in_line = true;
-    TAILQ_INSERT_TAIL(&serial->line, entry, link);
+    entry->is_queued = true;
+    TAILQ_INSERT_TAIL(&serial->queue, entry, link);
 }
 
-static void leave_line(stint_serial *serial, struct entry *entry)
+static void serial_leave(stint_serial *serial, struct entry *entry)
 {
-    entry->in_line = false;
-    TAILQ_REMOVE(&serial->line, entry, link);
+    entry->is_queued = false;
+    TAILQ_REMOVE(&serial->queue, entry, link);
     serial->waiting--;
 }
 
 /* The one to be started, retained; NULL: none. */
 static struct entry *pass_turn(stint_serial *serial)
 {
-    struct entry *entry = TAILQ_FIRST(&serial->line);
+    struct entry *entry = TAILQ_FIRST(&serial->queue);
     serial->current = entry;
     if (entry != NULL) {
-        leave_line(serial, entry);
+        serial_leave(serial, entry);
         sti_task_retain(&entry->delayed.task);
     }
     return entry;
@@ -108,18 +108,18 @@ static sti_task *find_current(struct sti_delayed *delayed)
     sti_continuation_unlock(&delayed->task);
     if (serial == NULL)
         return NULL;
-    sti_plain_mutex_lock(&serial->lock);
+    sti_real_mutex_lock(&serial->lock);
     sti_task *current = serial->current != NULL && serial->current != entry ? &serial->current->delayed.task : NULL;
     if (current != NULL)
         sti_task_retain(current);
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_real_mutex_unlock(&serial->lock);
     stint_serial_release(serial);
     return current;
 }
 
 /* --- Without it --------------------------------------------------------------------------------------------------- */
 
-static void start(struct entry *entry)
+static void serial_start(struct entry *entry)
 {
     if (entry == NULL)
         return;
@@ -127,44 +127,44 @@ static void start(struct entry *entry)
     sti_task_release(&entry->delayed.task);
 }
 
-static void turn_has_ended(struct sti_continuation *continuation)
+static void serial_turn_has_ended(struct sti_continuation *continuation)
 {
     struct entry *entry = (struct entry *)((char *)continuation - offsetof(struct entry, ended));
     stint_serial *serial = entry->serial;
     struct entry *next = NULL;
-    sti_plain_mutex_lock(&serial->lock);
+    sti_real_mutex_lock(&serial->lock);
     entry->over = true;
-    if (entry->in_line)
-        leave_line(serial, entry);
+    if (entry->is_queued)
+        serial_leave(serial, entry);
     else if (serial->current == entry)
         next = pass_turn(serial);
-    sti_plain_mutex_unlock(&serial->lock);
-    start(next);
+    sti_real_mutex_unlock(&serial->lock);
+    serial_start(next);
     sti_continuation_lock(&entry->delayed.task);
     entry->serial = NULL;
     sti_continuation_unlock(&entry->delayed.task);
     stint_serial_release(serial);
 }
 
-static bool reserve(stint_serial *serial)
+static bool serial_reserve(stint_serial *serial)
 {
-    sti_plain_mutex_lock(&serial->lock);
+    sti_real_mutex_lock(&serial->lock);
     bool free = serial->waiting < serial->max_waiting;
     serial->waiting += free;
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_real_mutex_unlock(&serial->lock);
     return free;
 }
 
 static void give_back_reserved(stint_serial *serial)
 {
-    sti_plain_mutex_lock(&serial->lock);
+    sti_real_mutex_lock(&serial->lock);
     serial->waiting--;
-    sti_plain_mutex_unlock(&serial->lock);
+    sti_real_mutex_unlock(&serial->lock);
 }
 
 /* *made is retained. */
-static int make(stint_serial *serial, stint_fn *fn, void *arg, const stint_options *options, stint_future **future,
-                struct entry **made)
+static int serial_make(stint_serial *serial, stint_fn *fn, void *arg, const stint_options *options,
+                       stint_future **future, struct entry **made)
 {
     struct sti_delayed *delayed;
     int error = sti_delayed_create(serial->pool, sizeof(struct entry), fn, arg, options, &delayed);
@@ -174,7 +174,7 @@ static int make(stint_serial *serial, stint_fn *fn, void *arg, const stint_optio
     entry->serial = serial;
     delayed->awaited = find_current;
     entry->ended.task = &delayed->task;
-    entry->ended.run = turn_has_ended;
+    entry->ended.run = serial_turn_has_ended;
     *made = entry;
     *future = &delayed->task;
     sti_task_retain_unseen(&delayed->task);
@@ -184,18 +184,18 @@ static int make(stint_serial *serial, stint_fn *fn, void *arg, const stint_optio
     return error;
 }
 
-static void take_turn(stint_serial *serial, struct entry *entry)
+static void serial_take_turn(stint_serial *serial, struct entry *entry)
 {
     struct entry *next = NULL;
-    sti_plain_mutex_lock(&serial->lock);
+    sti_real_mutex_lock(&serial->lock);
     if (entry->over)
         serial->waiting--;
     else
-        enter_line(serial, entry);
+        serial_enter(serial, entry);
     if (serial->current == NULL)
         next = pass_turn(serial);
-    sti_plain_mutex_unlock(&serial->lock);
-    start(next);
+    sti_real_mutex_unlock(&serial->lock);
+    serial_start(next);
 }
 
 int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const stint_options *options,
@@ -210,16 +210,16 @@ int stint_serial_submit(stint_serial *serial, stint_fn *fn, void *arg, const sti
         return EINVAL;
     if (!sti_record_charge(sizeof *entry, STI_CALLER()))
         return ENOMEM;
-    if (!reserve(serial))
+    if (!serial_reserve(serial))
         return EAGAIN;
-    int error = make(serial, fn, arg, options, future, &entry);
+    int error = serial_make(serial, fn, arg, options, future, &entry);
     if (error != 0) {
         give_back_reserved(serial);
         return error;
     }
     atomic_fetch_add_explicit(&serial->references, 1, memory_order_relaxed);
     sti_continuation_add(&entry->ended);
-    take_turn(serial, entry);
+    serial_take_turn(serial, entry);
     sti_task_release(&entry->delayed.task);
     return 0;
 }
@@ -237,7 +237,7 @@ struct next {
     void *arg;
 };
 
-static int run(void *argument, void **value)
+static int serial_run(void *argument, void **value)
 {
     const struct next *next = argument;
     return next->fn(&next->awaited.task->outcome, next->arg, value);
@@ -256,7 +256,7 @@ static void forget_awaited(struct sti_delayed *delayed)
         sti_task_release(&delayed->task);
 }
 
-static sti_task *find_awaited(struct sti_delayed *delayed)
+static sti_task *serial_find_awaited(struct sti_delayed *delayed)
 {
     sti_continuation_lock(&delayed->task);
     sti_task *awaited = ((const struct next *)delayed)->awaited.task;
@@ -288,13 +288,13 @@ int stint_future_then_submit(stint_future *future, stint_pool *pool, stint_next_
         return EINVAL;
     if (!sti_record_charge(sizeof(struct next), STI_CALLER()))
         return ENOMEM;
-    int error = sti_delayed_create(pool, sizeof(struct next), run, NULL, options, &delayed);
+    int error = sti_delayed_create(pool, sizeof(struct next), serial_run, NULL, options, &delayed);
     if (error != 0)
         return error;
     struct next *made = (struct next *)delayed;
     delayed->task.arg = made;
     delayed->forget = forget_awaited;
-    delayed->awaited = find_awaited;
+    delayed->awaited = serial_find_awaited;
     made->awaited.task = future;
     made->awaited.run = awaited_has_resolved;
     made->ended.task = &delayed->task;

@@ -50,7 +50,7 @@ static struct series *series_of(struct sti_compound *compound)
     return (struct series *)(void *)compound->members;
 }
 
-static void let_go(const struct series *series)
+static void series_let_go(const struct series *series)
 {
     stint_token_release(series->options.token);
     stint_account_release(series->options.account);
@@ -95,7 +95,7 @@ static void end_series(struct series *series, stint_outcome outcome, sti_task *t
     outcome.usage = series->usage;
     series->compound->future.outcome = outcome;
     series->compound->owns_payload = outcome.payload != NULL;
-    let_go(series);
+    series_let_go(series);
     sti_task_resolve(&series->compound->future);
 }
 
@@ -108,7 +108,7 @@ static stint_outcome outcome_of_error(int error)
 }
 
 /* Under the lock. True: there is another one. */
-static bool go_on(struct series *series, stint_outcome *outcome)
+static bool series_go_on(struct series *series, stint_outcome *outcome)
 {
     int error = 0;
     if (outcome->status == STINT_OK && series->cancelled) {
@@ -124,17 +124,17 @@ static bool go_on(struct series *series, stint_outcome *outcome)
 }
 
 /* The thread may be in the midst of a task, of which the next turn is no part. */
-static void turn_has_ended(struct sti_continuation *continuation)
+static void series_turn_has_ended(struct sti_continuation *continuation)
 {
     struct series *series = (struct series *)((char *)continuation - offsetof(struct series, turn_end));
     sti_task *turn = continuation->task;
     stint_outcome outcome = turn->outcome;
     struct sti_suspended_scope suspended;
     sti_scope_suspend(&suspended);
-    sti_plain_mutex_lock(&series->lock);
+    sti_real_mutex_lock(&series->lock);
     sti_compound_add_usage(&series->usage, &outcome.usage);
-    bool goes_on = go_on(series, &outcome);
-    sti_plain_mutex_unlock(&series->lock);
+    bool goes_on = series_go_on(series, &outcome);
+    sti_real_mutex_unlock(&series->lock);
     if (goes_on)
         sti_continuation_add(&series->turn_end);
     else
@@ -145,15 +145,15 @@ static void turn_has_ended(struct sti_continuation *continuation)
         sti_task_release(&series->compound->future);
 }
 
-static void cancel_series(struct sti_line_turn *cancelling)
+static void cancel_series(struct sti_queued_turn *cancelling)
 {
     struct series *series = series_of(sti_compound_of(cancelling->task));
-    sti_plain_mutex_lock(&series->lock);
+    sti_real_mutex_lock(&series->lock);
     series->cancelled = true;
     sti_task *turn = series->turn;
     if (turn != NULL)
         sti_task_retain(turn);
-    sti_plain_mutex_unlock(&series->lock);
+    sti_real_mutex_unlock(&series->lock);
     if (turn == NULL)
         return;
     stint_future_cancel(turn);
@@ -161,19 +161,19 @@ static void cancel_series(struct sti_line_turn *cancelling)
 }
 
 /* The present turn. */
-static sti_task **find_awaited(struct sti_compound *compound, size_t *count)
+static sti_task **series_find_awaited(struct sti_compound *compound, size_t *count)
 {
     struct series *series = series_of(compound);
     sti_task **awaited = sti_process_malloc(sizeof *awaited);
     if (awaited == NULL)
         return NULL;
-    sti_plain_mutex_lock(&series->lock);
+    sti_real_mutex_lock(&series->lock);
     *count = series->turn != NULL;
     if (series->turn != NULL) {
         sti_task_retain(series->turn);
         awaited[0] = series->turn;
     }
-    sti_plain_mutex_unlock(&series->lock);
+    sti_real_mutex_unlock(&series->lock);
     return awaited;
 }
 
@@ -188,9 +188,9 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
     struct series *series = series_of(compound);
     series->compound = compound;
     compound->cancel = cancel_series;
-    compound->awaited = find_awaited;
+    compound->awaited = series_find_awaited;
     sti_task_retain(&compound->future);
-    series->turn_end.run = turn_has_ended;
+    series->turn_end.run = series_turn_has_ended;
     series->pool = pool;
     series->fn = fn;
     series->arg = arg;
@@ -204,7 +204,7 @@ static struct series *make_series(stint_pool *pool, stint_fn *fn, void *arg, con
     return series;
 }
 
-static int begin(struct series *series)
+static int series_begin(struct series *series)
 {
     sti_task *future = &series->compound->future;
     int error = sti_completions_expect_compound(future);
@@ -236,13 +236,13 @@ int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_op
     stint_token_retain(series->options.token);
     stint_account_retain(series->options.account);
     stint_context_retain(series->options.context);
-    error = begin(series);
+    error = series_begin(series);
     if (error == 0) {
         sti_continuation_add(&series->turn_end);
         return 0;
     }
     *future = NULL;
-    let_go(series);
+    series_let_go(series);
     sti_process_free(series->compound);
     return error;
 }

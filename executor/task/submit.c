@@ -27,8 +27,9 @@
 #define TAKEN_BACK (-1) /* from the queue of a pool that has closed */
 
 /* Inlined in the common path, where what is checked twice is checked once. */
-static inline __attribute__((always_inline)) int
-make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, sti_task **task, const void *caller)
+static inline __attribute__((always_inline)) int submit_make_task(stint_pool *pool, stint_fn *fn, void *arg,
+                                                                  const stint_options *options, sti_task **task,
+                                                                  const void *caller)
 {
     struct sti_thread *thread = sti_thread_metered;
     stint_options room;
@@ -47,8 +48,8 @@ make_task(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *option
 
 /* Offer the task. The future is stored before any thread can run the task, which may look at its own future, and
  * release it. */
-static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct sti_worker *worker, sti_task *task,
-                                                       stint_future **future)
+static inline __attribute__((always_inline)) int submit_offer(stint_pool *pool, struct sti_worker *worker,
+                                                              sti_task *task, stint_future **future)
 {
     *future = task;
     STI_PROBE2(submit, task, pool);
@@ -60,7 +61,7 @@ static inline __attribute__((always_inline)) int offer(stint_pool *pool, struct 
     return error;
 }
 
-static __attribute__((noinline)) int take_back(sti_task *task, stint_future **future)
+static __attribute__((noinline)) int submit_take_back(sti_task *task, stint_future **future)
 {
     if (!sti_task_claim(task))
         return 0;
@@ -83,20 +84,20 @@ static inline __attribute__((always_inline)) int offer_from_outside(stint_pool *
     if (sti_queue_slots_are_wanted_for_plain(&pool->queue_slots))
         return EAGAIN;
     sti_task_retain_unseen(task);
-    int error = offer(pool, NULL, task, future);
+    int error = submit_offer(pool, NULL, task, future);
     if (__builtin_expect(!sti_pool_is_open(pool), 0) && error == 0)
-        error = take_back(task, future);
+        error = submit_take_back(task, future);
     if (sti_task_give_back(task))
         sti_task_free(task);
     return error;
 }
 
 /* After any error but those of a full slot the task is gone. */
-static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task *task, stint_future **future)
+static inline __attribute__((always_inline)) int submit_put(stint_pool *pool, sti_task *task, stint_future **future)
 {
     struct sti_worker *worker = sti_worker_of(pool);
     int error = worker == NULL && sti_admission_is_plain(task) ? offer_from_outside(pool, task, future)
-                                                               : offer(pool, worker, task, future);
+                                                               : submit_offer(pool, worker, task, future);
     if (__builtin_expect(error == 0, 1))
         return 0;
     if (!sti_admission_is_full(error) && error != TAKEN_BACK)
@@ -104,7 +105,7 @@ static inline __attribute__((always_inline)) int put(stint_pool *pool, sti_task 
     return error;
 }
 
-static __attribute__((noinline, cold)) int refuse(int error, stint_future **future)
+static __attribute__((noinline, cold)) int submit_refuse(int error, stint_future **future)
 {
     if (future == NULL)
         return EINVAL;
@@ -115,12 +116,12 @@ static __attribute__((noinline, cold)) int refuse(int error, stint_future **futu
 int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, stint_future **future)
 {
     if (sti_process_is_partial())
-        return refuse(ENOTSUP, future);
+        return submit_refuse(ENOTSUP, future);
     sti_task *task;
-    int error = future != NULL ? make_task(pool, fn, arg, options, &task, STI_CALLER()) : EINVAL;
+    int error = future != NULL ? submit_make_task(pool, fn, arg, options, &task, STI_CALLER()) : EINVAL;
     if (error != 0)
-        return refuse(error, future);
-    error = put(pool, task, future);
+        return submit_refuse(error, future);
+    error = submit_put(pool, task, future);
     if (__builtin_expect(sti_admission_is_full(error), 0))
         sti_task_discard(task);
     return error != TAKEN_BACK ? error : ESHUTDOWN;
@@ -152,67 +153,68 @@ static int give_up_line(stint_pool *pool, struct sti_slot_waiter *waiter, int er
 }
 
 /* Wait until the task has a slot, by then *future is set, or until the deadline. 0; ETIMEDOUT; ESHUTDOWN; ENOMEM;
- * EINTR: an interrupt of the calling task has come, which the caller is to deliver; to that a deaf one does not listen.
- * Any thread that is no worker of the pool. */
-static int await_slot(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future)
+ * EINTR: an interrupt of the calling task has come, which the caller is to deliver; it does not end an uninterruptible
+ * wait. Any thread that is no worker of the pool. */
+static int await_slot(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool uninterruptible,
+                      stint_future **future)
 {
     static const struct sti_slot_kind submitter = { .put = put_submitted };
     struct sti_slot_waiter waiter = { .kind = &submitter, .task = task, .future = future };
-    task->stood_in_line = true;
+    task->was_queued_for_slot = true;
     atomic_init(&waiter.answer, STI_SLOT_WAITING);
     sti_event_init(&waiter.answered);
     int error = sti_queue_slots_stand(pool, &waiter);
     if (error != 0)
         return error;
-    error = sti_above.sleep(&waiter.answered, has_been_answered, &waiter, deadline_ns, deaf);
+    error = sti_above.sleep(&waiter.answered, has_been_answered, &waiter, deadline_ns, uninterruptible);
     return give_up_line(pool, &waiter, error);
 }
 
-int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future,
+int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool uninterruptible, stint_future **future,
                     bool *settles)
 {
-    int error = put(pool, task, future);
+    int error = submit_put(pool, task, future);
     *settles = error == TAKEN_BACK;
     if (!sti_admission_is_full(error))
         return error == TAKEN_BACK ? ESHUTDOWN : error;
     if (deadline_ns != 0 && (sti_worker_of(pool) != NULL || sti_continuation_is_running()))
         error = EDEADLK;
     else if (deadline_ns != 0)
-        error = await_slot(pool, task, deadline_ns, deaf, future);
+        error = await_slot(pool, task, deadline_ns, uninterruptible, future);
     if (error != 0)
         sti_task_discard(task);
     return error;
 }
 
 /* An interrupt may not return from where it is delivered: so by then the task is gone. */
-static int submit_once(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t begun,
-                       uint64_t deadline, bool deaf, const void *caller, stint_future **future)
+static int submit_try(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t begun,
+                      uint64_t deadline, bool uninterruptible, const void *caller, stint_future **future)
 {
     sti_task *task;
-    int error = make_task(pool, fn, arg, options, &task, caller);
+    int error = submit_make_task(pool, fn, arg, options, &task, caller);
     if (error != 0)
         return error;
     bool settles;
     task->submitted_ns = begun;
-    return sti_submit_made(pool, task, deadline, deaf, future, &settles);
+    return sti_submit_made(pool, task, deadline, uninterruptible, future, &settles);
 }
 
 int stint_submit_wait(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options, uint64_t timeout_ns,
                       stint_future **future)
 {
     if (sti_process_is_partial())
-        return refuse(ENOTSUP, future);
+        return submit_refuse(ENOTSUP, future);
     uint64_t begun = sti_clock_now();
     uint64_t deadline = sti_deadline_after(timeout_ns);
     int error = EINTR;
     if (future == NULL)
         return EINVAL;
-    for (bool deaf = false; error == EINTR; deaf = true) {
-        error = submit_once(pool, fn, arg, options, begun, deadline, deaf, STI_CALLER(), future);
+    for (bool uninterruptible = false; error == EINTR; uninterruptible = true) {
+        error = submit_try(pool, fn, arg, options, begun, deadline, uninterruptible, STI_CALLER(), future);
         if (error == EINTR && sti_waking_deliver())
             error = ECANCELED;
     }
-    return error == 0 ? 0 : refuse(error, future);
+    return error == 0 ? 0 : submit_refuse(error, future);
 }
 
 /* --- Which of the slots where tasks wait a new one goes to, and how one is taken out of turn. --- */

@@ -14,10 +14,10 @@
 #include "executor/queue/queue_slots.h"
 #include "task.h"
 
-/* Put a NEW task of the pool where it waits; where there is no slot, wait for one until the deadline (0: do not), deaf
- * to interrupts or not. As stint_submit_wait, and EINTR: an interrupt has come. After an error the task is gone;
+/* Put a NEW task of the pool where it waits; where there is no slot, wait for one until the deadline (0: do not),
+ * uninterruptible or not. As stint_submit_wait, and EINTR: an interrupt has come. After an error the task is gone;
  * settles: it has resolved before, so what follows its end has been told. Any thread. */
-int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool deaf, stint_future **future,
+int sti_submit_made(stint_pool *pool, sti_task *task, uint64_t deadline_ns, bool uninterruptible, stint_future **future,
                     bool *settles);
 
 /* One that has waited for its slot has been submitted before. */

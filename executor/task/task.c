@@ -55,7 +55,7 @@ void sti_task_release(sti_task *task)
 }
 
 /* Let go of what the options refer to: it is the submitter's again. */
-static void let_go(sti_task *task)
+static void task_let_go(sti_task *task)
 {
     /* A later stint_future_cancel still sets the token, but never looks at its parent. */
     sti_token_end(&task->token);
@@ -69,19 +69,19 @@ void sti_task_discard(sti_task *task)
 {
     if (task->options.completions != NULL)
         sti_above.expect_no_completion(task);
-    let_go(task);
+    task_let_go(task);
     sti_task_free(task);
 }
 
 void sti_task_resolve(sti_task *task)
 {
     sti_visit_let_pass();
-    let_go(task);
+    task_let_go(task);
     atomic_store_explicit(&task->state, STI_TASK_RESOLVED, memory_order_release);
     sti_continuation_resolve(task);
 }
 
-static __attribute__((noinline)) void fail_unstarted(sti_task *task, int error, struct sti_tally *tally)
+static __attribute__((noinline)) void task_fail_unstarted(sti_task *task, int error, struct sti_tally *tally)
 {
     task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
     task->outcome.error = error;
@@ -109,7 +109,7 @@ void sti_task_run(sti_task *task, const stint_token *stop, struct sti_tally *tal
     if (sti_process_is_partial())
         sti_process_end_thread_of_part();
     if (__builtin_expect(error != 0, 0))
-        fail_unstarted(task, error, request.tally);
+        task_fail_unstarted(task, error, request.tally);
 }
 
 void sti_task_end_unstarted(sti_task *task, stint_reason reason)

@@ -18,7 +18,7 @@
 
 /* --- The area. By system calls themselves: the caller may be in a task, which none of this belongs to. --- */
 
-static size_t rounded(size_t size)
+static size_t area_rounded(size_t size)
 {
     return (size + PAGE - 1) / PAGE * PAGE;
 }
@@ -26,11 +26,11 @@ static size_t rounded(size_t size)
 struct sti_wall_layout sti_wall_layout(const struct sti_wall_config *config)
 {
     struct sti_wall_layout layout;
-    layout.report = rounded(sizeof(struct sti_wall_area));
-    layout.report_room = rounded(sizeof(struct stint_report));
+    layout.report = area_rounded(sizeof(struct sti_wall_area));
+    layout.report_room = area_rounded(sizeof(struct stint_report));
     layout.input = layout.report + layout.report_room;
-    layout.reply = layout.input + rounded(config->input_limit);
-    layout.size = layout.reply + rounded(config->reply_limit);
+    layout.reply = layout.input + area_rounded(config->input_limit);
+    layout.size = layout.reply + area_rounded(config->reply_limit);
     return layout;
 }
 
@@ -72,7 +72,7 @@ void sti_wall_area_unmap(struct sti_wall_area *area, const struct sti_wall_layou
 /* --- Messages. --- */
 
 /* What of the union a message of this kind has. 0: there is no such kind. */
-static size_t size_of(uint32_t kind)
+static size_t message_size(uint32_t kind)
 {
     struct sti_wall_message *none = NULL;
     const size_t head = offsetof(struct sti_wall_message, ready);
@@ -105,7 +105,7 @@ union control {
 int sti_wall_send(int socket, const struct sti_wall_message *message, const int *fds, unsigned count, bool wait)
 {
     union control control;
-    struct iovec part = { .iov_base = (void *)(uintptr_t)message, .iov_len = size_of(message->kind) };
+    struct iovec part = { .iov_base = (void *)(uintptr_t)message, .iov_len = message_size(message->kind) };
     struct msghdr packet = { .msg_iov = &part, .msg_iovlen = 1 };
     if (count > 0) {
         packet.msg_control = control.room;
@@ -165,7 +165,7 @@ int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, uns
         return errno;
     if (received == 0)
         return EPIPE;
-    size_t size = (size_t)received >= sizeof message->kind ? size_of(message->kind) : 0;
+    size_t size = (size_t)received >= sizeof message->kind ? message_size(message->kind) : 0;
     if (size != 0 && (size_t)received == size && (packet.msg_flags & MSG_TRUNC) == 0)
         return 0;
     close_all(fds, came);

@@ -41,7 +41,7 @@ static bool poll_one(int fd, int timeout_ms)
 
 /* --- Asking for one. --- */
 
-static int make_group(struct sti_wall_child *child, const struct sti_wall_config *config)
+static int child_make_group(struct sti_wall_child *child, const struct sti_wall_config *config)
 {
     if (config->cgroup[0] == '\0')
         return 0;
@@ -77,7 +77,7 @@ static int make_ends(struct sti_wall_child *child, const struct sti_wall_config 
     if (error == 0 && syscall(SYS_madvise, child->area, child->layout.size, MADV_DONTFORK) != 0)
         error = errno; /* the children of another wall, which is made later, would have it too */
     if (error == 0)
-        error = make_group(child, config);
+        error = child_make_group(child, config);
     if (error == 0)
         error = send_request(child, control, ends[1], area, line[1]);
     close_fd(area);

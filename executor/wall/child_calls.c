@@ -72,7 +72,7 @@ struct program {
     unsigned short ends[VERDICTS];
 };
 
-static void put(struct program *program, unsigned code, unsigned value)
+static void program_put(struct program *program, unsigned code, unsigned value)
 {
     program->code[program->length++] = (struct sock_filter)BPF_STMT((uint16_t)code, value);
 }
@@ -85,7 +85,7 @@ static void put_jump(struct program *program, unsigned test, unsigned value, uns
 
 static void put_load(struct program *program, size_t offset)
 {
-    put(program, BPF_LD | BPF_W | BPF_ABS, (unsigned)offset);
+    program_put(program, BPF_LD | BPF_W | BPF_ABS, (unsigned)offset);
 }
 
 /* The lower half of an argument; the upper one is the next word. */
@@ -119,37 +119,37 @@ static void put_tree(struct program *program, const struct rule *const *chosen, 
     put_tree(program, chosen + half, count - half);
 }
 
-static void begin_end(struct program *program, enum verdict verdict)
+static void program_begin_end(struct program *program, enum verdict verdict)
 {
     program->ends[verdict] = program->length;
 }
 
-static void put_end(struct program *program, enum verdict verdict, unsigned action)
+static void program_put_end(struct program *program, enum verdict verdict, unsigned action)
 {
-    begin_end(program, verdict);
-    put(program, BPF_RET | BPF_K, action);
+    program_begin_end(program, verdict);
+    program_put(program, BPF_RET | BPF_K, action);
 }
 
 static void put_ends(struct program *program)
 {
-    begin_end(program, FOR_SELF);
+    program_begin_end(program, FOR_SELF);
     put_load(program, argument_at(0)); /* the kernel takes it for an int */
     put_jump(program, BPF_JEQ, (unsigned)getpid(), TO(ALLOWED), TO(REFUSED));
-    begin_end(program, ASKING);
+    program_begin_end(program, ASKING);
     put_load(program, argument_at(2));
     put_jump(program, BPF_JEQ, 0, 0, TO(REFUSED));
     put_load(program, argument_at(2) + sizeof(uint32_t));
     put_jump(program, BPF_JEQ, 0, TO(ALLOWED), TO(REFUSED));
-    begin_end(program, BOUND);
+    program_begin_end(program, BOUND);
     put_load(program, argument_at(0));
     put_jump(program, BPF_JEQ, PR_SET_PDEATHSIG, TO(REFUSED), TO(ALLOWED));
-    put_end(program, ALLOWED, SECCOMP_RET_ALLOW);
-    put_end(program, REFUSED, SECCOMP_RET_ERRNO | EPERM);
-    put_end(program, AGAIN, SECCOMP_RET_ERRNO | EAGAIN);
-    put_end(program, UNKNOWN, SECCOMP_RET_ERRNO | ENOSYS);
+    program_put_end(program, ALLOWED, SECCOMP_RET_ALLOW);
+    program_put_end(program, REFUSED, SECCOMP_RET_ERRNO | EPERM);
+    program_put_end(program, AGAIN, SECCOMP_RET_ERRNO | EAGAIN);
+    program_put_end(program, UNKNOWN, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
-static uint8_t distance(const struct program *program, size_t from, uint8_t to)
+static uint8_t program_distance(const struct program *program, size_t from, uint8_t to)
 {
     return to >= TO(0) ? (uint8_t)(program->ends[to - TO(0)] - from - 1) : to;
 }
@@ -159,8 +159,8 @@ static void lead_to_ends(struct program *program)
     for (size_t i = 0; i < program->length; i++) {
         struct sock_filter *jump = &program->code[i];
         if (BPF_CLASS(jump->code) == BPF_JMP) {
-            jump->jt = distance(program, i, jump->jt);
-            jump->jf = distance(program, i, jump->jf);
+            jump->jt = program_distance(program, i, jump->jt);
+            jump->jf = program_distance(program, i, jump->jf);
         }
     }
 }

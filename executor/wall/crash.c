@@ -47,7 +47,7 @@ static atomic_int attempts;                     /* and how often its handler has
 
 /* --- The end. */
 
-static void end_by(int number)
+static void crash_end_by(int number)
 {
     const struct sigaction by_default = { .sa_handler = SIG_DFL };
     sigset_t set;
@@ -59,11 +59,11 @@ static void end_by(int number)
 }
 
 /* For the same signal a return to the instruction makes the same fault again. */
-static void end(int number)
+static void crash_end(int number)
 {
     if (number == STI_CRASH_ASK)
         _exit(0);
-    end_by(number);
+    crash_end_by(number);
 }
 
 /* --- The modules. */
@@ -90,7 +90,7 @@ static const char *path_of(const struct link_map *map)
     return map->l_name != NULL && map->l_name[0] != '\0' ? map->l_name : program;
 }
 
-static bool is_listed(const struct sti_crash_record *record, uintptr_t begin)
+static bool crash_is_listed(const struct sti_crash_record *record, uintptr_t begin)
 {
     uint32_t i = 0;
     while (i < record->module_count && record->modules[i].begin != begin)
@@ -102,7 +102,7 @@ static void list_module(struct sti_crash_record *record, uintptr_t address)
 {
     struct dl_find_object found;
     if (record->module_count == STI_CRASH_MODULES || _dl_find_object((void *)address, &found) != 0 ||
-        is_listed(record, (uintptr_t)found.dlfo_map_start))
+        crash_is_listed(record, (uintptr_t)found.dlfo_map_start))
         return;
     __typeof__(&record->modules[0]) module = &record->modules[record->module_count];
     module->begin = (uintptr_t)found.dlfo_map_start;
@@ -148,7 +148,7 @@ static bool is_code(uintptr_t address)
 }
 
 /* Of a call that has led to where no code is, the caller is found by the address that it has pushed. */
-static size_t walk(struct sti_registers at, void **frames)
+static size_t crash_walk(struct sti_registers at, void **frames)
 {
     uintptr_t caller;
     if (is_code(at.ip) || !sti_walk_word(at.sp, &caller) || !is_code(caller))
@@ -162,7 +162,7 @@ static size_t walk(struct sti_registers at, void **frames)
 }
 
 /* What lies further out than the task is of no use to anybody, nor what has called the task. */
-static size_t length_in_task(void *const *frames, size_t length)
+static size_t crash_length_in_task(void *const *frames, size_t length)
 {
     size_t end = length;
     while (end > 0 && !sti_boundary_has(frames[end - 1]))
@@ -176,7 +176,7 @@ static size_t length_in_task(void *const *frames, size_t length)
 static void write_frames(struct sti_crash_record *record, struct sti_registers at)
 {
     void *frames[WALKED];
-    size_t length = length_in_task(frames, walk(at, frames));
+    size_t length = crash_length_in_task(frames, crash_walk(at, frames));
     if (length > STI_CRASH_DEPTH)
         length = STI_CRASH_DEPTH;
     for (size_t i = 0; i < length; i++)
@@ -193,7 +193,7 @@ static bool says_address(int number, const siginfo_t *info)
     return info->si_code > 0 && (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE);
 }
 
-static void publish(struct sti_crash_record *record)
+static void crash_publish(struct sti_crash_record *record)
 {
     /* release: a process that reads it sees all the rest. */
     atomic_store_explicit((_Atomic uint32_t *)&record->taken, 1, memory_order_release);
@@ -222,7 +222,7 @@ static void take_down(int number, const siginfo_t *info, const ucontext_t *conte
     record->length = 1;
     write_frames(record, at);
     write_usage(record);
-    publish(record);
+    crash_publish(record);
 }
 
 /* Another thread's fault is no matter any more: the process is about to end. */
@@ -233,7 +233,7 @@ static _Noreturn void wait_for_end(void)
 }
 
 /* False: another thread has come first. */
-static bool claim(int number)
+static bool crash_claim(int number)
 {
     int none = 0;
     int self = (int)syscall(SYS_gettid);
@@ -247,17 +247,17 @@ static bool claim(int number)
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     if (watched.record == NULL || getpid() != watched.process) {
-        end(number);
+        crash_end(number);
         return;
     }
-    if (!claim(number))
+    if (!crash_claim(number))
         wait_for_end();
     int attempt = atomic_fetch_add_explicit(&attempts, 1, memory_order_relaxed);
     if (attempt == 0)
         take_down(number, info, context);
     else if (attempt == 1)
-        publish(watched.record);
-    end(atomic_load_explicit(&first_signal, memory_order_relaxed));
+        crash_publish(watched.record);
+    crash_end(atomic_load_explicit(&first_signal, memory_order_relaxed));
 }
 
 /* --- The watch. */
@@ -275,7 +275,7 @@ static void have_stack(void)
 }
 
 /* A fault of the handler's own comes through, and no signal that somebody has sent. */
-static void install(int number, sigset_t *all)
+static void crash_handler_install(int number, sigset_t *all)
 {
     struct sigaction action = { .sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
     sigfillset(&action.sa_mask);
@@ -285,15 +285,15 @@ static void install(int number, sigset_t *all)
     sigaddset(all, number);
 }
 
-static void prepare(void)
+static void crash_prepare(void)
 {
     sigset_t all;
     find_program();
     have_stack();
     sigemptyset(&all);
     for (size_t i = 0; i < FAULTS; i++)
-        install(faults[i], &all);
-    install(STI_CRASH_ASK, &all);
+        crash_handler_install(faults[i], &all);
+    crash_handler_install(STI_CRASH_ASK, &all);
     pthread_sigmask(SIG_UNBLOCK, &all, NULL);
     watched.is_prepared = true;
 }
@@ -301,7 +301,7 @@ static void prepare(void)
 void sti_crash_watch(struct sti_crash_record *record)
 {
     if (!watched.is_prepared)
-        prepare();
+        crash_prepare();
     watched.record = record;
     watched.process = getpid();
     watched.thread = record != NULL ? sti_thread_own() : NULL;

@@ -59,7 +59,7 @@ static bool is_loaded_here(uintptr_t begin, uintptr_t end, const char *path)
     return here == NULL || here[0] == '\0' || strcmp(file_of(here), file_of(path)) == 0;
 }
 
-static void add(struct others *others, uintptr_t begin, uintptr_t end, const char *path, bool may_be_read)
+static void crash_add_module(struct others *others, uintptr_t begin, uintptr_t end, const char *path, bool may_be_read)
 {
     bool is_here = !others->alone && is_loaded_here(begin, end, path);
     if (begin < end && !is_here)
@@ -71,14 +71,14 @@ static void add_known(struct others *others, const struct sti_crash_modules *kno
 {
     for (size_t i = 0; i < known->count && i < STI_CRASH_KNOWN; i++) {
         if (memchr(known->list[i].path, '\0', STI_CRASH_KNOWN_PATH_SIZE) != NULL)
-            add(others, known->list[i].begin, known->list[i].end, known->list[i].path, true);
+            crash_add_module(others, known->list[i].begin, known->list[i].end, known->list[i].path, true);
     }
 }
 
 static void add_recorded(struct others *others, const struct sti_crash_record *record)
 {
     for (uint32_t i = 0; i < record->module_count; i++)
-        add(others, record->modules[i].begin, record->modules[i].end, record->modules[i].path, false);
+        crash_add_module(others, record->modules[i].begin, record->modules[i].end, record->modules[i].path, false);
 }
 
 static int name_modules(struct stint_report *report, stint_wall_fn *fn, const struct sti_crash_modules *known,

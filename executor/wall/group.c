@@ -47,7 +47,7 @@ struct sti_wall_group {
 
 /* --- Files of a folder. --- */
 
-static int write_text(const struct folder *folder, const char *name, const char *text)
+static int folder_write_text(const struct folder *folder, const char *name, const char *text)
 {
     int file = openat(folder->directory, name, O_WRONLY | O_CLOEXEC);
     if (file < 0)
@@ -61,7 +61,7 @@ static int write_number(const struct folder *folder, const char *name, size_t nu
 {
     char text[32];
     snprintf(text, sizeof text, "%zu", number);
-    return write_text(folder, name, text);
+    return folder_write_text(folder, name, text);
 }
 
 /* As a string, cut to size; empty: it cannot be read. */
@@ -74,7 +74,7 @@ static void read_text(const struct folder *folder, const char *name, char *text,
         close(file);
 }
 
-static bool has(const struct folder *folder, const char *name)
+static bool folder_has(const struct folder *folder, const char *name)
 {
     return faccessat(folder->directory, name, F_OK, 0) == 0;
 }
@@ -88,7 +88,7 @@ static int limit_memory(const struct folder *folder, bool unified, size_t bytes)
         return 0;
     int error = write_number(folder, unified ? "memory.max" : "memory.limit_in_bytes", bytes);
     const char *swap = unified ? "memory.swap.max" : "memory.memsw.limit_in_bytes";
-    if (error == 0 && has(folder, swap))
+    if (error == 0 && folder_has(folder, swap))
         error = write_number(folder, swap, unified ? 0 : bytes);
     return error;
 }
@@ -106,8 +106,8 @@ static const char *memory_file(bool unified)
 
 static int limit_folder(const struct folder *folder, bool unified, const struct sti_wall_config *config)
 {
-    int error = has(folder, memory_file(unified)) ? limit_memory(folder, unified, sti_limits_in_use(config)) : 0;
-    return error == 0 && has(folder, "pids.max") ? limit_processes(folder, config->processes) : error;
+    int error = folder_has(folder, memory_file(unified)) ? limit_memory(folder, unified, sti_limits_in_use(config)) : 0;
+    return error == 0 && folder_has(folder, "pids.max") ? limit_processes(folder, config->processes) : error;
 }
 
 static void close_folder(struct folder *folder)
@@ -138,8 +138,8 @@ static void hand_on_controllers(const char *path)
     struct folder above;
     if ((size_t)snprintf(above.path, sizeof above.path, "%s", path) >= sizeof above.path || open_folder(&above) != 0)
         return;
-    write_text(&above, "cgroup.subtree_control", "+memory");
-    write_text(&above, "cgroup.subtree_control", "+pids");
+    folder_write_text(&above, "cgroup.subtree_control", "+memory");
+    folder_write_text(&above, "cgroup.subtree_control", "+pids");
     close_folder(&above);
 }
 
@@ -189,7 +189,7 @@ static size_t mount_length(const char *path)
     }
 }
 
-static bool find_other(char *other, size_t size, const char *path)
+static bool group_find_other(char *other, size_t size, const char *path)
 {
     size_t mount = mount_length(path);
     size_t name = mount;
@@ -204,10 +204,10 @@ static bool find_other(char *other, size_t size, const char *path)
            statfs(other, &there) == 0 && there.f_type == CGROUP_SUPER_MAGIC;
 }
 
-static bool limits(const struct sti_wall_group *group, const char *file)
+static bool group_limits(const struct sti_wall_group *group, const char *file)
 {
     for (size_t i = 0; i < group->count; i++)
-        if (has(&group->folders[i], file))
+        if (folder_has(&group->folders[i], file))
             return true;
     return false;
 }
@@ -226,12 +226,13 @@ static int make_folders(struct sti_wall_group *group, const struct sti_wall_conf
     if (group->unified)
         hand_on_controllers(path);
     int error = add_folder(group, path, config);
-    if (error == 0 && !group->unified && find_other(other, sizeof other, path))
+    if (error == 0 && !group->unified && group_find_other(other, sizeof other, path))
         error = add_folder(group, other, config);
     if (error != 0)
         return error;
-    bool bounds_processes = limits(group, "pids.max");
-    return bounds_processes || (config->processes == 0 && limits(group, memory_file(group->unified))) ? 0 : ENOTSUP;
+    bool bounds_processes = group_limits(group, "pids.max");
+    return bounds_processes || (config->processes == 0 && group_limits(group, memory_file(group->unified))) ? 0
+                                                                                                            : ENOTSUP;
 }
 
 struct sti_wall_group *sti_wall_group_make(const struct sti_wall_config *config)
@@ -255,7 +256,7 @@ size_t sti_wall_group_fds(const struct sti_wall_group *group, int fds[STI_WALL_G
 /* --- Asking. --- */
 
 /* The number behind a word at the beginning of a line. */
-static uint64_t number_of(const char *text, const char *word)
+static uint64_t text_number(const char *text, const char *word)
 {
     size_t length = strlen(word);
     for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
@@ -272,7 +273,7 @@ bool sti_wall_group_ran_out(struct sti_wall_group *group)
     for (size_t i = 0; i < group->count; i++) {
         char text[1024];
         read_text(&group->folders[i], group->unified ? "memory.events" : "memory.oom_control", text, sizeof text);
-        killed += number_of(text, "oom_kill ");
+        killed += text_number(text, "oom_kill ");
     }
     bool ran_out = killed != group->killed;
     group->killed = killed;
@@ -282,7 +283,7 @@ bool sti_wall_group_ran_out(struct sti_wall_group *group)
 /* --- Ending. --- */
 
 /* Is the process in the list, a number in each line? */
-static bool lists(const char *members, long process)
+static bool group_lists(const char *members, long process)
 {
     for (const char *line = members; *line != '\0'; line++) {
         char *end;
@@ -303,14 +304,14 @@ static void kill_one(const struct folder *folder, long process)
         return;
     char members[4096];
     read_text(folder, "cgroup.procs", members, sizeof members);
-    if (lists(members, process))
+    if (group_lists(members, process))
         syscall(SYS_pidfd_send_signal, held, SIGKILL, NULL, 0);
     close(held);
 }
 
 static void kill_all(const struct folder *folder)
 {
-    if (write_text(folder, "cgroup.kill", "1") == 0)
+    if (folder_write_text(folder, "cgroup.kill", "1") == 0)
         return;
     char members[4096];
     read_text(folder, "cgroup.procs", members, sizeof members);

@@ -196,8 +196,8 @@ static void leave_payload(const stint_outcome *outcome, stint_reply *reply, stru
     memcpy(reply->bytes, outcome->payload, done->payload_size);
 }
 
-static int run_in_scope(const struct sti_wall_task *task, struct call *call, stint_outcome *outcome,
-                        stint_report **report)
+static int child_run_in_scope(const struct sti_wall_task *task, struct call *call, stint_outcome *outcome,
+                              stint_report **report)
 {
     const stint_options options = {
         .size = sizeof options,
@@ -220,7 +220,7 @@ static int run_in_scope(const struct sti_wall_task *task, struct call *call, sti
                          limits);
 }
 
-static void run_task(const struct sti_wall_task *task, stint_reply *reply)
+static void child_run_task(const struct sti_wall_task *task, stint_reply *reply)
 {
     static struct sti_wall_message answer;
     struct sti_wall_done *done = &answer.done;
@@ -235,7 +235,7 @@ static void run_task(const struct sti_wall_task *task, stint_reply *reply)
     memset(&answer, 0, sizeof answer);
     answer.kind = STI_WALL_DONE;
     uint64_t begun = task->measures_cpu ? processor_time() : 0;
-    int error = call.fn != NULL ? run_in_scope(task, &call, &outcome, &report) : ENOENT;
+    int error = call.fn != NULL ? child_run_in_scope(task, &call, &outcome, &report) : ENOENT;
     done->reason = error == 0 ? outcome.reason : STINT_REASON_FAILED;
     done->error = error == 0 ? outcome.error : error;
     done->usage = outcome.usage;
@@ -263,7 +263,7 @@ static struct {
     size_t count;
 } kept;
 
-static void note_kept(const struct sti_wall_config *config)
+static void child_note_retained(const struct sti_wall_config *config)
 {
     kept.count = 0;
     for (int fd = 0; fd < 3; fd++)
@@ -316,9 +316,9 @@ int sti_inside_prepare(const struct sti_wall_config *config)
     const struct sti_wall_task task = { .memory = config->memory };
     struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
-    note_kept(config);
+    child_note_retained(config);
     sti_inside_seed();
-    return run_in_scope(&task, &call, &outcome, NULL);
+    return child_run_in_scope(&task, &call, &outcome, NULL);
 }
 
 /* --- The child. --- */
@@ -349,7 +349,7 @@ static void say_hello(void)
     syscall(SYS_close, own_pid);
 }
 
-static void begin(const int *groups, unsigned group_count)
+static void child_begin(const int *groups, unsigned group_count)
 {
     prctl(PR_SET_NAME, "stint-child", 0, 0, 0);
     if (own.config->processes > 0)
@@ -360,7 +360,7 @@ static void begin(const int *groups, unsigned group_count)
     sti_crash_watch(&own.area->crash);
 }
 
-static bool pick(void)
+static bool child_pick(void)
 {
     uint32_t offered = STI_WALL_OFFERED;
     return atomic_compare_exchange_strong_explicit(&own.area->state, &offered, STI_WALL_PICKED, memory_order_acq_rel,
@@ -372,7 +372,7 @@ static bool receive_task(struct sti_wall_message *message, stint_reply *reply)
 {
     reply->fd_count = STINT_WALL_FDS_MAX;
     return sti_wall_receive(own.socket, message, reply->fds, &reply->fd_count, true) == 0 &&
-           message->kind == STI_WALL_TASK && pick();
+           message->kind == STI_WALL_TASK && child_pick();
 }
 
 void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wall_entries *entries, int socket,
@@ -389,12 +389,12 @@ void sti_inside_serve(const struct sti_wall_config *config, const struct sti_wal
         _exit(1);
     sti_warning_divert(hand_on_warning);
     say_hello();
-    begin(groups, group_count);
+    child_begin(groups, group_count);
     sti_wall_close_others(config, socket, socket + 1);
     while (receive_task(&message, &reply)) {
         reply.bytes = (char *)own.area + own.layout.reply;
         reply.size = 0;
-        run_task(&message.task, &reply);
+        child_run_task(&message.task, &reply);
         if (!config->reuses)
             continue; /* until the program lets go of it: the program wakes sooner where this process sleeps than
                          ends */

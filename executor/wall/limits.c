@@ -40,7 +40,7 @@
 static struct rlimit descriptors, file_size;
 static size_t threads_before; /* of the whole system */
 
-static size_t sum(size_t a, size_t b)
+static size_t limits_sum(size_t a, size_t b)
 {
     size_t total;
     return __builtin_add_overflow(a, b, &total) ? SIZE_MAX : total;
@@ -48,18 +48,18 @@ static size_t sum(size_t a, size_t b)
 
 static size_t area_size(const struct sti_wall_config *config)
 {
-    return sum(sum(config->input_limit, config->reply_limit), MIB);
+    return limits_sum(limits_sum(config->input_limit, config->reply_limit), MIB);
 }
 
 size_t sti_limits_address_space(const struct sti_wall_config *config)
 {
     size_t thrice = config->memory > SIZE_MAX / 3 ? SIZE_MAX : 3 * config->memory;
-    return sum(sum(thrice, 256 * MIB), area_size(config));
+    return limits_sum(limits_sum(thrice, 256 * MIB), area_size(config));
 }
 
 size_t sti_limits_in_use(const struct sti_wall_config *config)
 {
-    return sum(sum(config->memory, config->memory / 8 + 16 * MIB), area_size(config));
+    return limits_sum(limits_sum(config->memory, config->memory / 8 + 16 * MIB), area_size(config));
 }
 
 static rlim_t descriptors_limit(const struct sti_wall_config *config)
@@ -131,7 +131,7 @@ static rlim_t as_limit(size_t bytes)
 }
 
 /* A file of a line, as a string. */
-static int read_line(const char *path, char *text, size_t size)
+static int limits_read_line(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -146,7 +146,7 @@ static int read_line(const char *path, char *text, size_t size)
 static int count_address_space(size_t *bytes)
 {
     char text[128];
-    int error = read_line("/proc/self/statm", text, sizeof text);
+    int error = limits_read_line("/proc/self/statm", text, sizeof text);
     *bytes = error == 0 ? strtoul(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) : 0;
     return error != 0 ? error : *bytes == 0 ? ENOTSUP : 0;
 }
@@ -155,7 +155,7 @@ static int count_address_space(size_t *bytes)
 static void count_threads(void)
 {
     char text[128];
-    const char *slash = read_line("/proc/loadavg", text, sizeof text) == 0 ? strchr(text, '/') : NULL;
+    const char *slash = limits_read_line("/proc/loadavg", text, sizeof text) == 0 ? strchr(text, '/') : NULL;
     threads_before = slash != NULL ? strtoul(slash + 1, NULL, 10) : 0;
 }
 
@@ -190,7 +190,7 @@ static int limit_template(const struct sti_wall_config *config, size_t held)
         __rlimit_resource_t resource;
         rlim_t most;
     } limits[] = {
-        { RLIMIT_AS, as_limit(sum(held, sti_limits_address_space(config))) },
+        { RLIMIT_AS, as_limit(limits_sum(held, sti_limits_address_space(config))) },
         { RLIMIT_STACK, as_limit(config->stack) },
         { RLIMIT_CORE, 0 },
         { RLIMIT_MEMLOCK, 0 },

@@ -70,13 +70,13 @@ static uint64_t rights_of(int version)
 }
 
 /* A descriptor, or -1 with errno. */
-static int make(uint64_t files, uint64_t scopes)
+static int ruleset_make(uint64_t files, uint64_t scopes)
 {
     const struct ruleset ruleset = { .files = files, .scopes = scopes };
     return (int)syscall(CREATE_RULESET, &ruleset, sizeof ruleset, 0);
 }
 
-static int add(int ruleset, uint64_t handled, const char *path, bool writable)
+static int ruleset_add(int ruleset, uint64_t handled, const char *path, bool writable)
 {
     int opened = open(path, O_PATH | O_CLOEXEC);
     struct stat status;
@@ -92,10 +92,11 @@ static int add(int ruleset, uint64_t handled, const char *path, bool writable)
     return error;
 }
 
-static int add_all(int ruleset, uint64_t handled, const struct sti_wall_config *config, char *message, size_t size)
+static int ruleset_add_all(int ruleset, uint64_t handled, const struct sti_wall_config *config, char *message,
+                           size_t size)
 {
     for (size_t i = 0; i < config->path_count; i++) {
-        int error = add(ruleset, handled, config->paths[i].path, config->paths[i].writable);
+        int error = ruleset_add(ruleset, handled, config->paths[i].path, config->paths[i].writable);
         if (error != 0)
             return sti_refuse(error, message, size,
                               "The path %s of options.paths cannot be opened to the children: %s.",
@@ -116,10 +117,10 @@ int sti_paths_enter_template(const struct sti_wall_config *config, char *message
     uint64_t scopes = version >= STI_PATHS_SCOPES ? ABSTRACT_SOCKETS | SIGNALS : 0;
     if (files == 0 && scopes == 0)
         return 0;
-    int ruleset = make(files, scopes);
+    int ruleset = ruleset_make(files, scopes);
     if (ruleset < 0)
         return sti_refuse(errno, message, size, "The kernel refuses a set of Landlock's rules (%s).", strerror(errno));
-    int error = add_all(ruleset, files, config, message, size);
+    int error = ruleset_add_all(ruleset, files, config, message, size);
     if (error == 0 && (error = restrict_by(ruleset)) != 0)
         sti_refuse(error, message, size, "The kernel refuses to restrict the wall by Landlock (%s).", strerror(error));
     close(ruleset);
@@ -128,7 +129,7 @@ int sti_paths_enter_template(const struct sti_wall_config *config, char *message
 
 int sti_paths_enter_child(void)
 {
-    int ruleset = make(0, SIGNALS);
+    int ruleset = ruleset_make(0, SIGNALS);
     if (ruleset < 0)
         return ENOTSUP;
     int error = restrict_by(ruleset);

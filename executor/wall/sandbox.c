@@ -100,7 +100,7 @@ int sti_sandbox_close(const struct sti_wall_config *config, char *message, size_
     return error != 0 ? error : sti_system_calls_enter_template(config, message, size);
 }
 
-static int join(const int *groups, size_t count)
+static int sandbox_join_groups(const int *groups, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (write(groups[i], "0", 1) < 0)
@@ -110,7 +110,7 @@ static int join(const int *groups, size_t count)
 
 int sti_sandbox_enter_child(const struct sti_wall_config *config, const int *groups, size_t count)
 {
-    int error = join(groups, count);
+    int error = sandbox_join_groups(groups, count);
     bool starts_others = config->processes > 0 && is_closed(config);
     bool signals_are_kept = error == 0 && starts_others && sti_paths_enter_child() == 0;
     if (error == 0)

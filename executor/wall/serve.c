@@ -19,7 +19,7 @@ int sti_wall_send_config(int control, const struct sti_wall_config *config)
     return send(control, config, sizeof *config, MSG_NOSIGNAL) == (ssize_t)sizeof *config ? 0 : errno;
 }
 
-static bool are_valid(const stint_wall_entry *entries, size_t count)
+static bool entries_are_valid(const stint_wall_entry *entries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (entries[i].fn == NULL || entries[i].name == NULL || entries[i].name[0] == '\0' ||
@@ -33,14 +33,14 @@ int stint_wall_serve(const stint_wall_entry *entries, size_t count)
 {
     static struct sti_wall_config config;
     static struct sti_wall_entries served;
-    const char *told = getenv(STI_WALL_VARIABLE);
-    if (entries == NULL || !are_valid(entries, count))
+    const char *variable = getenv(STI_WALL_VARIABLE);
+    if (entries == NULL || !entries_are_valid(entries, count))
         return EINVAL;
-    if (told == NULL)
+    if (variable == NULL)
         return ENOTCONN;
     if (sti_process_threads() > 1)
         return EBUSY;
-    int control = atoi(told);
+    int control = atoi(variable);
     ssize_t size = recv(control, &config, sizeof config, MSG_WAITALL);
     if (size != (ssize_t)sizeof config || control != sti_wall_first_own_fd(&config))
         return ENOTCONN;

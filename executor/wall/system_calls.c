@@ -315,7 +315,7 @@ struct list {
     int error; /* as libseccomp says it: below 0 */
 };
 
-static void add(struct list *list, uint32_t action, const int *calls, size_t count)
+static void calls_add(struct list *list, uint32_t action, const int *calls, size_t count)
 {
     for (size_t i = 0; i < count && list->error == 0; i++)
         list->error = library.rule_add(list->filter, action, calls[i], 0);
@@ -327,7 +327,7 @@ static void allow_if(struct list *list, int call, struct scmp_arg_cmp condition)
         list->error = library.rule_add(list->filter, SCMP_ACT_ALLOW, call, 1, condition);
 }
 
-static struct scmp_arg_cmp argument(unsigned index, enum scmp_compare comparison, uint64_t a, uint64_t b)
+static struct scmp_arg_cmp calls_argument(unsigned index, enum scmp_compare comparison, uint64_t a, uint64_t b)
 {
     return (struct scmp_arg_cmp){ .arg = index, .op = comparison, .datum_a = a, .datum_b = b };
 }
@@ -335,25 +335,25 @@ static struct scmp_arg_cmp argument(unsigned index, enum scmp_compare comparison
 static void allow_each(struct list *list, int call, unsigned index, const int *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        allow_if(list, call, argument(index, SCMP_CMP_EQ, (uint64_t)values[i], 0));
+        allow_if(list, call, calls_argument(index, SCMP_CMP_EQ, (uint64_t)values[i], 0));
 }
 
 static void allow_option(struct list *list, int level, const int *options, size_t count)
 {
     for (size_t i = 0; i < count && list->error == 0; i++)
         list->error = library.rule_add(list->filter, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
-                                       argument(1, SCMP_CMP_EQ, (uint64_t)level, 0),
-                                       argument(2, SCMP_CMP_EQ, (uint64_t)options[i], 0));
+                                       calls_argument(1, SCMP_CMP_EQ, (uint64_t)level, 0),
+                                       calls_argument(2, SCMP_CMP_EQ, (uint64_t)options[i], 0));
 }
 
 static void allow_some_arguments(struct list *list)
 {
-    allow_if(list, SCMP_SYS(clone), argument(0, SCMP_CMP_MASKED_EQ, CLONE_ELSEWHERE, 0));
-    allow_if(list, SCMP_SYS(prlimit64), argument(0, SCMP_CMP_EQ, 0, 0));
-    allow_if(list, SCMP_SYS(sched_setaffinity), argument(0, SCMP_CMP_EQ, 0, 0));
+    allow_if(list, SCMP_SYS(clone), calls_argument(0, SCMP_CMP_MASKED_EQ, CLONE_ELSEWHERE, 0));
+    allow_if(list, SCMP_SYS(prlimit64), calls_argument(0, SCMP_CMP_EQ, 0, 0));
+    allow_if(list, SCMP_SYS(sched_setaffinity), calls_argument(0, SCMP_CMP_EQ, 0, 0));
     /* MADV_HWPOISON and MADV_SOFT_OFFLINE take memory from the whole machine. */
-    allow_if(list, SCMP_SYS(madvise), argument(2, SCMP_CMP_LT, MADV_HWPOISON, 0));
-    allow_if(list, SCMP_SYS(madvise), argument(2, SCMP_CMP_GT, MADV_SOFT_OFFLINE, 0));
+    allow_if(list, SCMP_SYS(madvise), calls_argument(2, SCMP_CMP_LT, MADV_HWPOISON, 0));
+    allow_if(list, SCMP_SYS(madvise), calls_argument(2, SCMP_CMP_GT, MADV_SOFT_OFFLINE, 0));
     allow_each(list, SCMP_SYS(fcntl), 1, controls, LENGTH(controls));
     allow_each(list, SCMP_SYS(ioctl), 1, device_controls, LENGTH(device_controls));
     allow_each(list, SCMP_SYS(prctl), 0, process_controls, LENGTH(process_controls));
@@ -364,9 +364,9 @@ static void allow_some_arguments(struct list *list)
 /* Landlock before version 3 does not see that a file which is opened to be read alone is made empty. */
 static void allow_open(struct list *list, int call, unsigned flags)
 {
-    allow_if(list, call, argument(flags, SCMP_CMP_MASKED_EQ, O_TRUNC, 0));
-    allow_if(list, call, argument(flags, SCMP_CMP_MASKED_EQ, O_TRUNC | O_ACCMODE, O_TRUNC | O_WRONLY));
-    allow_if(list, call, argument(flags, SCMP_CMP_MASKED_EQ, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDWR));
+    allow_if(list, call, calls_argument(flags, SCMP_CMP_MASKED_EQ, O_TRUNC, 0));
+    allow_if(list, call, calls_argument(flags, SCMP_CMP_MASKED_EQ, O_TRUNC | O_ACCMODE, O_TRUNC | O_WRONLY));
+    allow_if(list, call, calls_argument(flags, SCMP_CMP_MASKED_EQ, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDWR));
 }
 
 static void list_files(struct list *list, const struct sti_wall_config *config)
@@ -378,17 +378,17 @@ static void list_files(struct list *list, const struct sti_wall_config *config)
         allow_open(list, SCMP_SYS(open), 1);
         allow_open(list, SCMP_SYS(openat), 2);
     } else {
-        add(list, refused, openers, LENGTH(openers));
+        calls_add(list, refused, openers, LENGTH(openers));
     }
-    add(list, of_named, of_paths, LENGTH(of_paths));
-    add(list, sti_paths_version() >= STI_PATHS_TRUNCATES ? of_named : refused, truncate_call, 1);
-    add(list, refused, of_any_file, LENGTH(of_any_file));
+    calls_add(list, of_named, of_paths, LENGTH(of_paths));
+    calls_add(list, sti_paths_version() >= STI_PATHS_TRUNCATES ? of_named : refused, truncate_call, 1);
+    calls_add(list, refused, of_any_file, LENGTH(of_any_file));
 }
 
 static void list_closed(struct list *list, const struct sti_wall_config *config)
 {
-    add(list, SCMP_ACT_ALLOW, plain, LENGTH(plain));
-    add(list, SCMP_ACT_ERRNO(ENOSYS), unknown, LENGTH(unknown));
+    calls_add(list, SCMP_ACT_ALLOW, plain, LENGTH(plain));
+    calls_add(list, SCMP_ACT_ERRNO(ENOSYS), unknown, LENGTH(unknown));
     allow_some_arguments(list);
     list_files(list, config);
 }
@@ -409,7 +409,7 @@ static int load_list(struct list *list, const struct sti_wall_config *config, ch
     return error == 0 ? 0 : sti_refuse(error, message, size, "The kernel refuses the filter (%s).", strerror(error));
 }
 
-static int load(const struct sti_wall_config *config, char *message, size_t size)
+static int calls_load(const struct sti_wall_config *config, char *message, size_t size)
 {
     bool closed = config->sandbox == STINT_WALL_CLOSED;
     struct list list = { .filter = library.init(closed ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW) };
@@ -427,7 +427,7 @@ bool sti_system_calls_are_listed(void)
     return false;
 }
 
-static int load(const struct sti_wall_config *config, char *message, size_t size)
+static int calls_load(const struct sti_wall_config *config, char *message, size_t size)
 {
     (void)config;
     return sti_refuse(ENOTSUP, message, size, "This library was built without libseccomp.");
@@ -455,5 +455,5 @@ int sti_system_calls_prepare(const struct sti_wall_config *config, char *message
 
 int sti_system_calls_enter_template(const struct sti_wall_config *config, char *message, size_t size)
 {
-    return is_filtered(config) ? load(config, message, size) : 0;
+    return is_filtered(config) ? calls_load(config, message, size) : 0;
 }

@@ -122,7 +122,7 @@ static bool program_is_gone(void)
     return poll(ends, 2, 0) > 0 && ((ends[0].revents | ends[1].revents) & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-static void say(int error, int pid, const char *text)
+static void template_say(int error, int pid, const char *text)
 {
     struct sti_wall_message message = { .kind = STI_WALL_READY, .ready = { .error = error, .pid = pid } };
     snprintf(message.ready.text, sizeof message.ready.text, "%s", text);
@@ -157,7 +157,7 @@ static struct {
     size_t room;
 } children;
 
-static bool remember(pid_t pid, int ending)
+static bool template_remember(pid_t pid, int ending)
 {
     if (children.count == children.room) {
         size_t room = children.room != 0 ? 2 * children.room : 16;
@@ -171,7 +171,7 @@ static bool remember(pid_t pid, int ending)
     return true;
 }
 
-static struct known *find(pid_t pid)
+static struct known *template_find_child(pid_t pid)
 {
     for (size_t i = 0; i < children.count; i++) {
         if (children.known[i].pid == pid)
@@ -180,24 +180,24 @@ static struct known *find(pid_t pid)
     return NULL;
 }
 
-static void tell(int pipe, int code, int status)
+static void template_notify(int pipe, int code, int status)
 {
     const struct sti_wall_ending ending = { .code = code, .status = status };
     ssize_t written = write(pipe, &ending, sizeof ending);
     (void)written; /* nobody may want to know */
 }
 
-static void tell_death(const siginfo_t *end)
+static void template_notify_death(const siginfo_t *end)
 {
-    struct known *child = find(end->si_pid);
+    struct known *child = template_find_child(end->si_pid);
     if (child == NULL)
         return; /* adopted */
-    tell(child->ending, end->si_code, end->si_status);
+    template_notify(child->ending, end->si_code, end->si_status);
     close(child->ending);
     *child = children.known[--children.count];
 }
 
-static void reap(void)
+static void template_reap(void)
 {
     siginfo_t end;
     for (;;) {
@@ -207,7 +207,7 @@ static void reap(void)
         if (own.config->processes > 0)
             kill(-end.si_pid, SIGKILL); /* the number is the group's until the child has been reaped */
         waitid(P_PID, (id_t)end.si_pid, &end, WEXITED | WNOHANG);
-        tell_death(&end);
+        template_notify_death(&end);
     }
 }
 
@@ -257,8 +257,8 @@ static void start_child(const int *fds, unsigned count)
     if (pid == 0)
         become_child(template_pid, fds[0], fds[1], fds + 3, count - 3);
     if (pid < 0 && count >= 3)
-        tell(fds[2], STI_WALL_NOT_FORKED, errno);
-    bool is_known = pid > 0 && remember(pid, fds[2]);
+        template_notify(fds[2], STI_WALL_NOT_FORKED, errno);
+    bool is_known = pid > 0 && template_remember(pid, fds[2]);
     if (pid > 0 && !is_known)
         kill(pid, SIGKILL);
     close_request(fds, count, is_known ? fds[2] : -1);
@@ -287,7 +287,7 @@ __attribute__((noreturn)) static void serve_requests(int ended)
         if (sources[0].revents != 0)
             read_request(); /* first: somebody waits for that */
         if (sources[1].revents != 0 && read(ended, &signals, sizeof signals) > 0)
-            reap();
+            template_reap();
     }
 }
 
@@ -344,7 +344,7 @@ __attribute__((noreturn)) static void template_main(void)
         error = errno;
     if (error == 0)
         eventfd_write(own.ready, 1);
-    say(error, getpid(), text);
+    template_say(error, getpid(), text);
     if (error != 0)
         _exit(1);
     sti_wall_send_modules(own.control, &modules);
@@ -409,7 +409,7 @@ static void pause_after(unsigned failures)
         poll(&end, 1, FIRST_PAUSE_MS << (failures < 7 ? failures : 7));
 }
 
-static void tell_first_failure(int status)
+static void notify_first_failure(int status)
 {
     char text[STI_WALL_MESSAGE_SIZE];
     if (WIFSIGNALED(status))
@@ -417,7 +417,7 @@ static void tell_first_failure(int status)
                  strsignal(WTERMSIG(status)));
     else
         snprintf(text, sizeof text, "the template exited with status %d in its setup", WEXITSTATUS(status));
-    say(ECHILD, 0, text);
+    template_say(ECHILD, 0, text);
 }
 
 void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wall_entries *entries, int control,
@@ -448,7 +448,7 @@ void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wa
         failures = became_ready ? 0 : failures + 1;
         was_ready = was_ready || became_ready;
         if (!was_ready) {
-            tell_first_failure(status);
+            notify_first_failure(status);
             break;
         }
         pause_after(failures);

@@ -58,9 +58,9 @@ static void close_number(int *fd)
 
 static void close_listed(int *fd)
 {
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     close_number(fd);
-    sti_plain_mutex_unlock(&list_lock);
+    sti_real_mutex_unlock(&list_lock);
 }
 
 static void leave_behind(stint_wall *wall)
@@ -72,7 +72,7 @@ static void leave_behind(stint_wall *wall)
     for (struct sti_wall_child *child = wall->spares; child != NULL; child = child->next)
         sti_wall_child_close_in_fork(child);
     for (unsigned i = 0; wall->drivers != NULL && i < wall->children; i++) {
-        close_number(&wall->drivers[i].ring);
+        close_number(&wall->drivers[i].wake_fd);
         if (wall->drivers[i].child != NULL)
             sti_wall_child_close_in_fork(wall->drivers[i].child);
         if (wall->drivers[i].used != NULL)
@@ -85,13 +85,13 @@ static void leave_behind(stint_wall *wall)
 STI_FORK_HANDLER void sti_walls_before_fork(void)
 {
     if (!sti_process_child_is_whole())
-        sti_plain_mutex_lock(&list_lock);
+        sti_real_mutex_lock(&list_lock);
 }
 
 STI_FORK_HANDLER void sti_walls_after_fork(void)
 {
     if (!sti_process_child_is_whole())
-        sti_plain_mutex_unlock(&list_lock);
+        sti_real_mutex_unlock(&list_lock);
 }
 
 STI_FORK_HANDLER void sti_walls_in_child(void)
@@ -103,23 +103,23 @@ STI_FORK_HANDLER void sti_walls_in_child(void)
     sti_walls_after_fork();
 }
 
-static void put_on_list(stint_wall *wall)
+static void wall_put_on_list(stint_wall *wall)
 {
     sti_process_note_use();
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     wall->next = all;
     all = wall;
-    sti_plain_mutex_unlock(&list_lock);
+    sti_real_mutex_unlock(&list_lock);
 }
 
-static void take_off_list(stint_wall *wall)
+static void wall_take_off_list(stint_wall *wall)
 {
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     stint_wall **link = &all;
     while (*link != wall)
         link = &(*link)->next;
     *link = wall->next;
-    sti_plain_mutex_unlock(&list_lock);
+    sti_real_mutex_unlock(&list_lock);
 }
 
 /* --- The modules of the program. --- */
@@ -144,7 +144,7 @@ static uint64_t hash_name(const char *name)
     return hash;
 }
 
-static int note_module(struct dl_phdr_info *info, size_t size, void *arg)
+static int wall_note_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct sti_wall_modules *modules = arg;
     struct module module = { .begin = UINTPTR_MAX, .name = hash_name(info->dlpi_name) };
@@ -179,7 +179,7 @@ static void free_modules(struct sti_wall_modules *modules)
 static struct sti_wall_modules *note_modules(void)
 {
     struct sti_wall_modules *modules = sti_process_calloc(1, sizeof *modules);
-    if (modules != NULL && sti_modules_visit(note_module, modules) != 0) {
+    if (modules != NULL && sti_modules_visit(wall_note_module, modules) != 0) {
         free_modules(modules);
         return NULL;
     }
@@ -204,8 +204,8 @@ bool sti_wall_knows_function(const stint_wall *wall, stint_wall_fn *fn)
 
 /* --- Options. --- */
 
-static __attribute__((format(printf, 3, 4))) int complain(const stint_wall_options *options, int error,
-                                                          const char *format, ...)
+static __attribute__((format(printf, 3, 4))) int wall_complain(const stint_wall_options *options, int error,
+                                                               const char *format, ...)
 {
     va_list arguments;
     if (options->message == NULL || options->message_size == 0)
@@ -224,19 +224,19 @@ static size_t or_default(size_t value, size_t otherwise)
 static int take_paths(struct sti_wall_config *config, const stint_wall_options *options)
 {
     if (options->paths == NULL && options->path_count > 0)
-        return complain(options, EINVAL, "paths: NULL, but path_count is %zu", options->path_count);
+        return wall_complain(options, EINVAL, "paths: NULL, but path_count is %zu", options->path_count);
     if (options->path_count > STI_WALL_PATHS_MAX)
-        return complain(options, EINVAL, "path_count: at most %d paths can be named", STI_WALL_PATHS_MAX);
+        return wall_complain(options, EINVAL, "path_count: at most %d paths can be named", STI_WALL_PATHS_MAX);
     for (size_t i = 0; i < options->path_count; i++) {
         const char *path = options->paths[i].path;
         if (path == NULL || path[0] == '\0' || strlen(path) >= STI_WALL_PATH_SIZE)
-            return complain(options, EINVAL, "paths[%zu]: a path has 1 to %d bytes", i, STI_WALL_PATH_SIZE - 1);
+            return wall_complain(options, EINVAL, "paths[%zu]: a path has 1 to %d bytes", i, STI_WALL_PATH_SIZE - 1);
         strcpy(config->paths[i].path, path);
         config->paths[i].writable = options->paths[i].writable;
     }
     config->path_count = options->path_count;
     if (options->cgroup != NULL && strlen(options->cgroup) >= STI_WALL_PATH_SIZE)
-        return complain(options, EINVAL, "cgroup: a path has at most %d bytes", STI_WALL_PATH_SIZE - 1);
+        return wall_complain(options, EINVAL, "cgroup: a path has at most %d bytes", STI_WALL_PATH_SIZE - 1);
     strcpy(config->cgroup, options->cgroup != NULL ? options->cgroup : "");
     return 0;
 }
@@ -244,37 +244,37 @@ static int take_paths(struct sti_wall_config *config, const stint_wall_options *
 static int take_fds(struct sti_wall_config *config, const stint_wall_options *options)
 {
     if (options->fds == NULL && options->fd_count > 0)
-        return complain(options, EINVAL, "fds: NULL, but fd_count is %zu", options->fd_count);
+        return wall_complain(options, EINVAL, "fds: NULL, but fd_count is %zu", options->fd_count);
     if (options->fd_count > STI_WALL_FDS_MAX)
-        return complain(options, EINVAL, "fd_count: at most %d descriptors can be named", STI_WALL_FDS_MAX);
+        return wall_complain(options, EINVAL, "fd_count: at most %d descriptors can be named", STI_WALL_FDS_MAX);
     for (size_t i = 0; i < options->fd_count; i++) {
         if (options->fds[i] < 0 || fcntl(options->fds[i], F_GETFD) < 0)
-            return complain(options, EINVAL, "fds[%zu]: descriptor %d is not open", i, options->fds[i]);
+            return wall_complain(options, EINVAL, "fds[%zu]: descriptor %d is not open", i, options->fds[i]);
         config->fds[i] = options->fds[i];
     }
     config->fd_count = options->fd_count;
     return 0;
 }
 
-static int take_options(struct sti_wall_config *config, const stint_wall_options *options)
+static int wall_take_options(struct sti_wall_config *config, const stint_wall_options *options)
 {
     if ((unsigned)options->sandbox > (unsigned)STINT_WALL_OPEN)
-        return complain(options, EINVAL, "sandbox: neither STINT_WALL_CLOSED nor STINT_WALL_OPEN");
+        return wall_complain(options, EINVAL, "sandbox: neither STINT_WALL_CLOSED nor STINT_WALL_OPEN");
     if (options->children > CHILDREN_MAX || options->spare > CHILDREN_MAX)
-        return complain(options, EINVAL, "children, spare: at most %d", CHILDREN_MAX);
+        return wall_complain(options, EINVAL, "children, spare: at most %d", CHILDREN_MAX);
     if (options->processes > 0 && options->tasks_per_child > 1)
-        return complain(
+        return wall_complain(
             options, EINVAL,
             "tasks_per_child: a child that may start processes and threads is not used again, as they could "
             "outlive a task");
     if (options->input_limit > LARGEST_LIMIT || options->reply_limit > LARGEST_LIMIT)
-        return complain(options, EINVAL, "input_limit, reply_limit: at most 4 GiB");
+        return wall_complain(options, EINVAL, "input_limit, reply_limit: at most 4 GiB");
     if (!sti_link_flags_valid(options->flags))
-        return complain(options, EINVAL, "flags: only STINT_ALLOW_UNMETERED is known");
+        return wall_complain(options, EINVAL, "flags: only STINT_ALLOW_UNMETERED is known");
     if (options->program != NULL && (options->setup != NULL || options->filter != NULL))
-        return complain(options, EINVAL, "setup, filter: a program does its own before it calls stint_wall_serve");
+        return wall_complain(options, EINVAL, "setup, filter: a program does its own before it calls stint_wall_serve");
     if (options->queue_capacity > STI_QUEUE_CAPACITY_MAX)
-        return complain(options, EINVAL, "queue_capacity: at most %zu", (size_t)STI_QUEUE_CAPACITY_MAX);
+        return wall_complain(options, EINVAL, "queue_capacity: at most %zu", (size_t)STI_QUEUE_CAPACITY_MAX);
     snprintf(config->name, sizeof config->name, "%s", options->name != NULL ? options->name : "wall");
     config->setup = options->setup;
     config->setup_arg = options->setup_arg;
@@ -301,7 +301,7 @@ static int refuse_threads(const stint_wall_options *options)
     unsigned count = sti_process_threads();
     if (count <= 1)
         return 0;
-    return complain(
+    return wall_complain(
         options, EBUSY,
         "the process has %u threads: make walls before pools and threads, or name a program for the template", count);
 }
@@ -347,15 +347,15 @@ static int leave_out_others(const struct sti_wall_config *config, posix_spawn_fi
 static int spawn_program(stint_wall *wall, const stint_wall_options *options, int control, int lifeline)
 {
     char own_name[STI_WALL_PATH_SIZE];
-    char told[64];
-    char *const environment[] = { told, NULL };
+    char variable[64];
+    char *const environment[] = { variable, NULL };
     char *const arguments[] = { own_name, NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int first = sti_wall_first_own_fd(&wall->config);
     pid_t pid;
     snprintf(own_name, sizeof own_name, "%s", options->program);
-    snprintf(told, sizeof told, "STINT_WALL=%d", first);
+    snprintf(variable, sizeof variable, "STINT_WALL=%d", first);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -404,9 +404,9 @@ static int start_processes(stint_wall *wall, const stint_wall_options *options)
 {
     if (options->program == NULL)
         return start_unlocked(wall, options);
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     int error = start_unlocked(wall, options);
-    sti_plain_mutex_unlock(&list_lock);
+    sti_real_mutex_unlock(&list_lock);
     return error;
 }
 
@@ -418,16 +418,16 @@ static int await_ready(stint_wall *wall, const stint_wall_options *options)
     if (error == 0 && message.kind != STI_WALL_READY)
         error = EPROTO;
     if (error == EPIPE || error == ECONNRESET)
-        return complain(options, ECHILD, "the template ended before it was ready");
+        return wall_complain(options, ECHILD, "the template ended before it was ready");
     if (error != 0)
-        return complain(options, error, "the template has said nothing that can be understood");
+        return wall_complain(options, error, "the template has said nothing that can be understood");
     message.ready.text[sizeof message.ready.text - 1] = '\0';
     if (message.ready.error != 0)
-        return complain(options, message.ready.error, "%s", message.ready.text);
+        return wall_complain(options, message.ready.error, "%s", message.ready.text);
     wall->template_pid = message.ready.pid;
     wall->known = sti_process_malloc(sizeof *wall->known);
     if (wall->known == NULL || !sti_wall_receive_modules(wall->control, wall->known))
-        return complain(options, wall->known == NULL ? ENOMEM : ECHILD, "the template ended before it was ready");
+        return wall_complain(options, wall->known == NULL ? ENOMEM : ECHILD, "the template ended before it was ready");
     return 0;
 }
 
@@ -453,7 +453,7 @@ static void end_processes(stint_wall *wall)
 static void free_wall(stint_wall *wall)
 {
     for (unsigned i = 0; wall->drivers != NULL && i < wall->children; i++)
-        close_number(&wall->drivers[i].ring);
+        close_number(&wall->drivers[i].wake_fd);
     sti_process_free(wall->drivers);
     free_modules(wall->modules);
     sti_process_free(wall->known);
@@ -475,7 +475,7 @@ static stint_wall *make_wall(const stint_wall_options *options, int *error)
     wall->queue_capacity = options->queue_capacity;
     wall->flags = options->flags;
     wall->is_program = options->program != NULL;
-    *error = take_options(&wall->config, options);
+    *error = wall_take_options(&wall->config, options);
     if (*error == 0 && (wall->modules = note_modules()) == NULL)
         *error = ENOMEM;
     if (*error == 0)
@@ -484,33 +484,33 @@ static stint_wall *make_wall(const stint_wall_options *options, int *error)
     return NULL;
 }
 
-static int start(stint_wall *wall, const stint_wall_options *options)
+static int wall_start(stint_wall *wall, const stint_wall_options *options)
 {
     char text[STI_WALL_MESSAGE_SIZE] = "";
     int error = sti_sandbox_check(&wall->config, text, sizeof text);
     if (error != 0)
-        return complain(options, error, "%s", text);
+        return wall_complain(options, error, "%s", text);
     error = options->program == NULL ? refuse_threads(options) : 0;
     if (error != 0)
         return error;
     error = start_processes(wall, options);
     if (error != 0)
-        return complain(options, error, "%s could not be started: %s",
-                        options->program != NULL ? options->program : "the wall's processes", strerror(error));
+        return wall_complain(options, error, "%s could not be started: %s",
+                             options->program != NULL ? options->program : "the wall's processes", strerror(error));
     return await_ready(wall, options);
 }
 
-static int create(const stint_wall_options *options, stint_wall **wall)
+static int wall_create(const stint_wall_options *options, stint_wall **wall)
 {
     int error;
     stint_wall *made = make_wall(options, &error);
     if (made == NULL)
         return error;
-    put_on_list(made);
-    error = start(made, options);
+    wall_put_on_list(made);
+    error = wall_start(made, options);
     if (error != 0) {
         end_processes(made);
-        take_off_list(made);
+        wall_take_off_list(made);
         free_wall(made);
         return error;
     }
@@ -533,27 +533,28 @@ int stint_wall_create(const stint_wall_options *given, stint_wall **wall)
     if (options.message != NULL && options.message_size > 0)
         options.message[0] = '\0';
     if (sti_thread_metered != NULL || sti_continuation_is_running())
-        return complain(&options, EDEADLK, "a wall cannot be made in a task or a callback");
+        return wall_complain(&options, EDEADLK, "a wall cannot be made in a task or a callback");
     if (sti_backend_check() != 0 || !sti_link_allows(options.flags))
-        return complain(&options, ENOTSUP, "the program is linked so that nothing would be metered: stint_link_check");
-    return create(&options, wall);
+        return wall_complain(&options, ENOTSUP,
+                             "the program is linked so that nothing would be metered: stint_link_check");
+    return wall_create(&options, wall);
 }
 
 /* --- Its own pool. --- */
 
-/* All or none: a driver without a ring would sleep through its task's deadline. */
+/* All or none: a driver without a wake_fd would sleep through its task's deadline. */
 static int make_drivers(stint_wall *wall, unsigned count)
 {
     struct sti_wall_driver *drivers = sti_process_calloc(count, sizeof *drivers);
     unsigned made = 0;
     if (drivers == NULL)
         return ENOMEM;
-    while (made < count && (drivers[made].ring = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0)
+    while (made < count && (drivers[made].wake_fd = (int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0)
         made++;
     if (made < count) {
         int error = errno;
         while (made > 0)
-            close_number(&drivers[--made].ring);
+            close_number(&drivers[--made].wake_fd);
         sti_process_free(drivers);
         return error;
     }
@@ -562,7 +563,7 @@ static int make_drivers(stint_wall *wall, unsigned count)
     return 0;
 }
 
-static int make_pool(stint_wall *wall, const stint_pool *first, stint_pool **pool)
+static int wall_make_pool(stint_wall *wall, const stint_pool *first, stint_pool **pool)
 {
     const stint_pool_options options = {
         .size = sizeof options,
@@ -585,17 +586,17 @@ int sti_wall_open_pool(stint_wall *wall, const stint_pool *first, stint_pool **p
     *pool = atomic_load_explicit(&wall->pool, memory_order_acquire);
     if (*pool != NULL)
         return 0;
-    sti_plain_mutex_lock(&wall->lock);
+    sti_real_mutex_lock(&wall->lock);
     *pool = atomic_load_explicit(&wall->pool, memory_order_relaxed);
-    int error = *pool == NULL ? make_pool(wall, first, pool) : 0;
-    sti_plain_mutex_unlock(&wall->lock);
+    int error = *pool == NULL ? wall_make_pool(wall, first, pool) : 0;
+    sti_real_mutex_unlock(&wall->lock);
     return error;
 }
 
 /* --- Children. --- */
 
 /* The next three under the lock of the list. */
-static struct sti_wall_child *ask(stint_wall *wall)
+static struct sti_wall_child *wall_ask(stint_wall *wall)
 {
     struct sti_wall_child *child = sti_wall_child_ask(&wall->config, wall->control);
     if (child != NULL)
@@ -616,7 +617,7 @@ static struct sti_wall_child *take_spare(stint_wall *wall)
 /* False: there are enough, or there can be none now. */
 static bool add_spare(stint_wall *wall)
 {
-    struct sti_wall_child *child = wall->spare_count < wall->spare_wanted ? ask(wall) : NULL;
+    struct sti_wall_child *child = wall->spare_count < wall->spare_wanted ? wall_ask(wall) : NULL;
     struct sti_wall_child **link = &wall->spares; /* the oldest is taken first: it is the most likely to be there */
     if (child == NULL)
         return false;
@@ -631,9 +632,9 @@ void sti_wall_refill(stint_wall *wall)
 {
     bool is_added = wall->spare_wanted != 0;
     while (is_added) {
-        sti_plain_mutex_lock(&list_lock);
+        sti_real_mutex_lock(&list_lock);
         is_added = add_spare(wall);
-        sti_plain_mutex_unlock(&list_lock);
+        sti_real_mutex_unlock(&list_lock);
     }
 }
 
@@ -641,11 +642,11 @@ struct sti_wall_child *sti_wall_take_child(stint_wall *wall, struct sti_wall_dri
 {
     if (driver->child != NULL)
         return driver->child;
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     driver->child = take_spare(wall);
     if (driver->child == NULL)
-        driver->child = ask(wall);
-    sti_plain_mutex_unlock(&list_lock);
+        driver->child = wall_ask(wall);
+    sti_real_mutex_unlock(&list_lock);
     return driver->child;
 }
 
@@ -653,11 +654,11 @@ static void end_child(struct sti_wall_child **place)
 {
     if (*place == NULL)
         return;
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     struct sti_wall_child *child = *place;
     *place = NULL;
     sti_wall_child_close(child);
-    sti_plain_mutex_unlock(&list_lock);
+    sti_real_mutex_unlock(&list_lock);
     sti_wall_child_end(child);
 }
 
@@ -704,11 +705,11 @@ void sti_wall_free_left(stint_wall *wall)
     }
 }
 
-static void ring_drivers(stint_wall *wall)
+static void wake_drivers(stint_wall *wall)
 {
     const uint64_t one = 1;
     for (unsigned i = 0; wall->drivers != NULL && i < wall->children; i++)
-        syscall(SYS_write, wall->drivers[i].ring, &one, sizeof one);
+        syscall(SYS_write, wall->drivers[i].wake_fd, &one, sizeof one);
 }
 
 int stint_wall_destroy(stint_wall *wall)
@@ -723,7 +724,7 @@ int stint_wall_destroy(stint_wall *wall)
     if (sti_continuation_is_running() || (pool != NULL && sti_worker_of(pool) != NULL))
         return EDEADLK;
     atomic_store_explicit(&wall->ending, true, memory_order_release);
-    ring_drivers(wall);
+    wake_drivers(wall);
     int error = stint_pool_destroy(pool);
     if (error != 0)
         return error;
@@ -732,7 +733,7 @@ int stint_wall_destroy(stint_wall *wall)
         sti_wall_drop_child(&wall->drivers[i]);
     end_spares(wall);
     end_processes(wall);
-    take_off_list(wall);
+    wall_take_off_list(wall);
     free_wall(wall);
     return 0;
 }
@@ -757,7 +758,7 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         return EINVAL;
     if (wall->is_parents)
         return ENOTSUP;
-    sti_plain_mutex_lock(&list_lock);
+    sti_real_mutex_lock(&list_lock);
     read_template_pid(wall);
     const stint_wall_statistics now = {
         .size = sizeof now,
@@ -770,6 +771,6 @@ int stint_wall_read(stint_wall *wall, stint_wall_statistics *statistics)
         .spare = wall->spare_count,
         .template_pid = wall->template_pid,
     };
-    sti_plain_mutex_unlock(&list_lock);
+    sti_real_mutex_unlock(&list_lock);
     return sti_sized_out(statistics, STI_SIZED_UP_TO(stint_wall_statistics, template_pid), &now, sizeof now);
 }

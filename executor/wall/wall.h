@@ -16,7 +16,7 @@
 struct sti_wall_driver {
     struct sti_wall_child *child; /* that runs its task, or waits for its next one; NULL: none */
     struct sti_wall_child *used;  /* that has answered, and gets no other task: to be let go of; NULL: none */
-    int ring;                     /* an eventfd that ends its sleep */
+    int wake_fd;                  /* an eventfd that ends its sleep */
 };
 
 struct sti_wall_modules;

@@ -154,7 +154,7 @@ static char *reply_of(const struct sti_wall_child *child)
 
 /* What the child draws from the account. A liar gets no more than the account has, nor so much that its sum would begin
  * anew. */
-static bool grant(struct sti_walled *walled, unsigned number, uint64_t amount)
+static bool walled_grant(struct sti_walled *walled, unsigned number, uint64_t amount)
 {
     if (amount > LARGEST_GRANT || walled->drawn[number] > POSSIBLE - amount ||
         !sti_account_take(walled->task.options.account, number, amount))
@@ -168,7 +168,7 @@ static int answer_draw(struct sti_walled *walled, const struct sti_wall_message 
     struct sti_wall_message answer = { .kind = STI_WALL_GRANT, .draw = { .number = asked->draw.number } };
     if (walled->task.options.account == NULL || asked->draw.number > STI_WALL_MEMORY || asked->draw.amount == 0)
         return EPROTO;
-    if (grant(walled, asked->draw.number, asked->draw.amount))
+    if (walled_grant(walled, asked->draw.number, asked->draw.amount))
         answer.draw.amount = asked->draw.amount;
     int error = sti_wall_send(walled->driver->child->socket, &answer, NULL, 0, false);
     return error == 0 || error == EPIPE ? 0 : EPROTO; /* it may have died meanwhile */
@@ -281,7 +281,7 @@ enum end {
     REFUSED,     /* by the system, with errno: there can be no child now */
 };
 
-static void warn(const struct sti_walled *walled, stint_reason reason, uint64_t used, uint64_t limit)
+static void walled_warn(const struct sti_walled *walled, stint_reason reason, uint64_t used, uint64_t limit)
 {
     const stint_warning warning = { .reason = reason, .name = walled->task.options.name, .used = used, .limit = limit };
     sti_warning_post(&warning);
@@ -323,7 +323,7 @@ static uint64_t until_cpu_look(struct sti_walled *walled)
         return 0;
     if (walled->done.usage.cpu_ns > walled->cpu_mark) {
         walled->cpu_mark = UINT64_MAX;
-        warn(walled, STINT_REASON_CPU, walled->done.usage.cpu_ns, limit);
+        walled_warn(walled, STINT_REASON_CPU, walled->done.usage.cpu_ns, limit);
     }
     limit = walled->cpu_mark < limit ? walled->cpu_mark : limit;
     return (limit - walled->done.usage.cpu_ns) / (walled->wall->config.processes + UINT64_C(1)) + CPU_LOOK_NS;
@@ -331,7 +331,7 @@ static uint64_t until_cpu_look(struct sti_walled *walled)
 
 struct signs {
     bool has_spoken; /* the child */
-    bool is_rung;    /* the driver's ring: a token, a deadline, a shutdown */
+    bool is_woken;   /* the driver's wake_fd: a token, a deadline, a shutdown */
     bool is_dead;    /* the child's process */
 };
 
@@ -340,16 +340,16 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
 {
     const struct sti_wall_child *child = walled->driver->child;
     struct pollfd sources[3] = { { .fd = child->socket, .events = POLLIN },
-                                 { .fd = walled->driver->ring, .events = POLLIN },
+                                 { .fd = walled->driver->wake_fd, .events = POLLIN },
                                  { .fd = sti_wall_child_end_fd(child), .events = POLLIN } };
     struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-    uint64_t rung;
+    uint64_t woken;
     if (syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0) <= 0)
         return (struct signs){ .has_spoken = false };
     if (sources[1].revents != 0)
-        syscall(SYS_read, walled->driver->ring, &rung, sizeof rung);
+        syscall(SYS_read, walled->driver->wake_fd, &woken, sizeof woken);
     return (struct signs){ .has_spoken = sources[0].revents != 0,
-                           .is_rung = sources[1].revents != 0,
+                           .is_woken = sources[1].revents != 0,
                            .is_dead = sources[2].revents != 0 };
 }
 
@@ -381,7 +381,8 @@ static bool take_warning(struct sti_walled *walled, const struct sti_wall_messag
         message->warning.used > POSSIBLE)
         return false;
     if ((walled->warned & bit) == 0)
-        warn(walled, message->warning.reason, message->warning.used, is_memory ? budget.memory : budget.allocation);
+        walled_warn(walled, message->warning.reason, message->warning.used,
+                    is_memory ? budget.memory : budget.allocation);
     walled->warned |= bit;
     return true;
 }
@@ -426,7 +427,7 @@ static bool is_interrupted(struct sti_walled *walled)
     return sti_waking_is_due();
 }
 
-static void begin_warnings(struct sti_walled *walled)
+static void walled_begin_warnings(struct sti_walled *walled)
 {
     unsigned percent = walled->task.options.warn;
     walled->warned = 0;
@@ -447,7 +448,7 @@ static void pass_on(struct sti_walled *walled)
     uint64_t version = sti_limits_version(limits);
     if (version != walled->passed_on) {
         const stint_budget budget = sti_limits_read(limits);
-        begin_warnings(walled);
+        walled_begin_warnings(walled);
         sti_limits_store(childs, &(const stint_budget){ .allocation = budget.allocation, .memory = budget.memory });
         if (is_cpu_limit(budget.cpu_ns) && !walled->has_clock)
             begin_clock(walled, sti_wall_child_clock(walled->driver->child));
@@ -478,7 +479,7 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
             return end;
         if (signs.is_dead && error == EAGAIN)
             return end_of_dead(walled);
-        if ((signs.is_rung || has_come) && is_interrupted(walled))
+        if ((signs.is_woken || has_come) && is_interrupted(walled))
             return INTERRUPTED;
         if (is_refilled || signs.has_spoken)
             continue;
@@ -487,20 +488,20 @@ static enum end await_child(struct sti_walled *walled, const struct sti_waking *
     }
 }
 
-static void ring(void *driver)
+static void walled_wake(void *driver)
 {
     const uint64_t one = 1;
-    syscall(SYS_write, ((const struct sti_wall_driver *)driver)->ring, &one, sizeof one);
+    syscall(SYS_write, ((const struct sti_wall_driver *)driver)->wake_fd, &one, sizeof one);
 }
 
-static void ring_for_limits(void *walled)
+static void wake_for_limits(void *walled)
 {
-    ring(((const struct sti_walled *)walled)->driver);
+    walled_wake(((const struct sti_walled *)walled)->driver);
 }
 
 /* --- Driving: in the task's scope, on the driver. --- */
 
-static int offer(struct sti_walled *walled)
+static int walled_offer(struct sti_walled *walled)
 {
     struct sti_wall_child *child = walled->driver->child;
     struct sti_wall_message message;
@@ -508,7 +509,7 @@ static int offer(struct sti_walled *walled)
         memcpy(input_of(child), walled->input, walled->input_size);
     sti_limits_init(&child->area->limits);
     walled->passed_on = 0;
-    begin_warnings(walled);
+    walled_begin_warnings(walled);
     walled->has_clock = false;
     if (has_cpu_limit(walled))
         begin_clock(walled, child->tasks != 0 ? sti_wall_child_clock(child) : 0);
@@ -520,8 +521,8 @@ static int offer(struct sti_walled *walled)
 static enum end await_template(struct sti_walled *walled)
 {
     struct timespec soon = { .tv_nsec = SOON_NS };
-    struct pollfd rung = { .fd = walled->driver->ring, .events = POLLIN };
-    syscall(SYS_ppoll, &rung, 1, &soon, NULL, 0);
+    struct pollfd woken = { .fd = walled->driver->wake_fd, .events = POLLIN };
+    syscall(SYS_ppoll, &woken, 1, &soon, NULL, 0);
     return is_interrupted(walled) ? INTERRUPTED : BUSY;
 }
 
@@ -539,7 +540,7 @@ static enum end try_once(struct sti_walled *walled, const struct sti_waking *wak
         return INTERRUPTED;
     if (sti_wall_take_child(walled->wall, walled->driver) == NULL)
         return errno == EAGAIN || errno == ETOOMANYREFS ? await_template(walled) : errno == EPIPE ? ALONE : REFUSED;
-    int error = offer(walled);
+    int error = walled_offer(walled);
     if (error == EPIPE)
         return UNBEGUN;
     if (error == EAGAIN) /* it has not read what it had asked for */
@@ -603,7 +604,7 @@ static void keep_crash(struct sti_walled *walled, const struct sti_crash_record 
         *walled->crash = *crash;
 }
 
-static void tell_death(struct sti_walled *walled)
+static void walled_note_death(struct sti_walled *walled)
 {
     stint_wall_death death = { 0 };
     struct sti_crash_record crash = walled->driver->child->area->crash; /* a copy, then a check */
@@ -676,7 +677,7 @@ static int break_off(struct sti_walled *walled, stint_reason reason, int error, 
 }
 
 /* No child has begun it, so often. */
-static int give_up(struct sti_walled *walled)
+static int walled_give_up(struct sti_walled *walled)
 {
     char text[STINT_MESSAGE_SIZE] = "no child of the wall lived to begin it";
     struct sti_wall_ending ending;
@@ -686,14 +687,14 @@ static int give_up(struct sti_walled *walled)
 }
 
 /* False: try again. Otherwise *error is what the task's function returns. */
-static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
+static bool walled_settle(struct sti_walled *walled, enum end end, unsigned *tried, int *error)
 {
     switch (end) {
     case ANSWERED:
         *error = take_answered(walled);
         return true;
     case DIED:
-        tell_death(walled);
+        walled_note_death(walled);
         sti_wall_drop_child(walled->driver);
         *error = ECHILD;
         return true;
@@ -717,7 +718,7 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
     case UNBEGUN:
         sti_wall_count(&walled->wall->retried);
         if (++*tried == TRIES) {
-            *error = give_up(walled);
+            *error = walled_give_up(walled);
             return true;
         }
         sti_wall_drop_child(walled->driver);
@@ -729,7 +730,7 @@ static bool settle(struct sti_walled *walled, enum end end, unsigned *tried, int
 }
 
 /* The task's function, to its scope. */
-static int drive(void *arg, void **value)
+static int walled_drive(void *arg, void **value)
 {
     struct sti_walled *walled = arg;
     struct sti_waking waking;
@@ -737,8 +738,8 @@ static int drive(void *arg, void **value)
     int error = 0;
     (void)value;
     walled->scope = sti_thread_metered->scope;
-    sti_waking_begin(&waking, ring, walled->driver);
-    while (!settle(walled, try_once(walled, &waking), &tried, &error))
+    sti_waking_begin(&waking, walled_wake, walled->driver);
+    while (!walled_settle(walled, try_once(walled, &waking), &tried, &error))
         ;
     sti_waking_end(&waking);
     return error;
@@ -761,7 +762,7 @@ static bool enter_account(struct sti_walled *walled)
     return true;
 }
 
-static void leave_account(struct sti_walled *walled, const stint_outcome *outcome)
+static void walled_leave_account(struct sti_walled *walled, const stint_outcome *outcome)
 {
     stint_account *account = walled->task.options.account;
     if (account == NULL)
@@ -817,14 +818,14 @@ static void finish_report(struct sti_walled *walled)
         task->report = walled->report;
 }
 
-static void fail_unstarted(sti_task *task, int error)
+static void walled_fail_unstarted(sti_task *task, int error)
 {
     task->outcome = sti_outcome_unstarted(STINT_REASON_FAILED, sti_clock_now() - task->submitted_ns);
     task->outcome.error = error;
     sti_task_count_labelled(task, STINT_REASON_FAILED);
 }
 
-static int run_in_scope(struct sti_walled *walled)
+static int walled_run_in_scope(struct sti_walled *walled)
 {
     const stint_options *given = &walled->task.options;
     struct sti_tally unread; /* what is counted there does not know of the child */
@@ -839,7 +840,7 @@ static int run_in_scope(struct sti_walled *walled)
     };
     const stint_pool *home = atomic_load_explicit(&walled->home, memory_order_relaxed);
     const struct sti_scope_request request = {
-        .fn = drive,
+        .fn = walled_drive,
         .arg = walled,
         .options = &options,
         .token = &walled->task.token,
@@ -853,7 +854,7 @@ static int run_in_scope(struct sti_walled *walled)
     return sti_scope_run(&request, &walled->task.outcome);
 }
 
-static void count(struct sti_tally *tally, const stint_outcome *outcome)
+static void walled_count(struct sti_tally *tally, const stint_outcome *outcome)
 {
     sti_histogram_add_own(&tally->waited, outcome->usage.queued_ns);
     sti_tally_count(tally, outcome->reason, outcome->usage.wall_ns, outcome->usage.allocated);
@@ -866,21 +867,21 @@ static void run_walled(struct sti_worker *worker, sti_task *task)
     sti_wall_free_left(walled->wall);
     walled->driver = &walled->wall->drivers[worker->index];
     if (!enter_account(walled)) {
-        fail_unstarted(task, EBUSY);
+        walled_fail_unstarted(task, EBUSY);
         sti_counter_add_own(&worker->tally.outcomes[STINT_REASON_FAILED]);
         return;
     }
     sti_wall_count(&walled->wall->tasks);
     atomic_fetch_add_explicit(&walled->wall->running, 1, memory_order_release);
-    int error = run_in_scope(walled);
+    int error = walled_run_in_scope(walled);
     atomic_fetch_sub_explicit(&walled->wall->running, 1, memory_order_relaxed);
     if (error != 0)
-        fail_unstarted(task, error);
+        walled_fail_unstarted(task, error);
     else
         finish_outcome(walled, &task->outcome);
     finish_report(walled);
-    count(&worker->tally, &task->outcome);
-    leave_account(walled, &task->outcome);
+    walled_count(&worker->tally, &task->outcome);
+    walled_leave_account(walled, &task->outcome);
 }
 
 /* Its pool is let go. */
@@ -907,13 +908,13 @@ const struct sti_pool_hooks sti_walled_hooks = { .run = run_walled, .settle = se
 
 /* --- Submitting. Any thread. --- */
 
-static void follow(struct sti_continuation *follower)
+static void walled_follow(struct sti_continuation *follower)
 {
     (void)follower; /* a continuation that does nothing, so that a drainer runs and then settles */
 }
 
-static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
-                     const stint_options *options, sti_task **task)
+static int walled_make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
+                            const stint_options *options, sti_task **task)
 {
     *task = sti_task_create_sized(sizeof(struct sti_walled), drivers, walled_fn, NULL, options);
     if (*task == NULL)
@@ -921,7 +922,7 @@ static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, co
     struct sti_walled *walled = walled_of(*task);
     memset((char *)walled + sizeof walled->task, 0, sizeof *walled - sizeof walled->task);
     walled->wall = wall;
-    walled->task.limits.changed = ring_for_limits;
+    walled->task.limits.changed = wake_for_limits;
     walled->fn = call->fn;
     copy_text(walled->entry, sizeof walled->entry, call->entry);
     walled->input = call->input;
@@ -936,15 +937,15 @@ static int make_task(stint_pool *pool, stint_pool *drivers, stint_wall *wall, co
     }
     (*task)->options.flags |= STI_OPTIONS_HOOKED;
     atomic_init(&walled->home, pool);
-    walled->follower = (struct sti_continuation){ .task = *task, .run = follow };
+    walled->follower = (struct sti_continuation){ .task = *task, .run = walled_follow };
     sti_continuation_add(&walled->follower);
     return 0;
 }
 
 /* The pool stays until the task has settled, or was never submitted. */
-static int submit_once(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
-                       const stint_options *options, uint64_t begun, uint64_t deadline, bool deaf, const void *caller,
-                       stint_future **future)
+static int walled_try(stint_pool *pool, stint_pool *drivers, stint_wall *wall, const stint_wall_call *call,
+                      const stint_options *options, uint64_t begun, uint64_t deadline, bool uninterruptible,
+                      const void *caller, stint_future **future)
 {
     sti_task *task;
     bool settles = false;
@@ -952,10 +953,10 @@ static int submit_once(stint_pool *pool, stint_pool *drivers, stint_wall *wall, 
         return ENOMEM;
     if (!sti_pool_is_open(pool) || !sti_shutdown_keep(pool))
         return ESHUTDOWN;
-    int error = sti_pool_is_open(pool) ? make_task(pool, drivers, wall, call, options, &task) : ESHUTDOWN;
+    int error = sti_pool_is_open(pool) ? walled_make_task(pool, drivers, wall, call, options, &task) : ESHUTDOWN;
     if (error == 0) {
         task->submitted_ns = begun;
-        error = sti_submit_made(drivers, task, deadline, deaf, future, &settles);
+        error = sti_submit_made(drivers, task, deadline, uninterruptible, future, &settles);
     }
     if (error != 0 && !settles && sti_shutdown_leave_to_free(pool))
         sti_wall_leave_pool(wall, pool);
@@ -976,8 +977,8 @@ static int check_call(const stint_wall *wall, const stint_wall_call *call)
     return call->input_size <= wall->config.input_limit ? 0 : EMSGSIZE;
 }
 
-static int submit(stint_pool *pool, stint_wall *wall, const stint_wall_call *call, const stint_options *options,
-                  const void *caller, stint_future **future)
+static int walled_submit(stint_pool *pool, stint_wall *wall, const stint_wall_call *call, const stint_options *options,
+                         const void *caller, stint_future **future)
 {
     stint_options room;
     stint_pool *drivers;
@@ -997,8 +998,8 @@ static int submit(stint_pool *pool, stint_wall *wall, const stint_wall_call *cal
     if (error != 0)
         return error;
     error = EINTR;
-    for (bool deaf = false; error == EINTR; deaf = true) {
-        error = submit_once(pool, drivers, wall, call, options, begun, deadline, deaf, caller, future);
+    for (bool uninterruptible = false; error == EINTR; uninterruptible = true) {
+        error = walled_try(pool, drivers, wall, call, options, begun, deadline, uninterruptible, caller, future);
         if (error == EINTR && sti_waking_deliver())
             error = ECANCELED;
     }
@@ -1012,7 +1013,7 @@ int stint_submit_walled(stint_pool *pool, stint_wall *wall, stint_wall_fn *fn, c
     if (future == NULL)
         return EINVAL;
     *future = NULL;
-    return submit(pool, wall, &call, options, STI_CALLER(), future);
+    return walled_submit(pool, wall, &call, options, STI_CALLER(), future);
 }
 
 int stint_submit_walled_call(stint_pool *pool, stint_wall *wall, const stint_wall_call *call,
@@ -1024,5 +1025,5 @@ int stint_submit_walled_call(stint_pool *pool, stint_wall *wall, const stint_wal
     *future = NULL;
     int error =
         call != NULL ? sti_sized_in(&taken, sizeof taken, STI_SIZED_UP_TO(stint_wall_call, wait_ns), call) : EINVAL;
-    return error == 0 ? submit(pool, wall, &taken, options, STI_CALLER(), future) : error;
+    return error == 0 ? walled_submit(pool, wall, &taken, options, STI_CALLER(), future) : error;
 }

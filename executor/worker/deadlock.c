@@ -225,7 +225,7 @@ static bool waits_for_unbegun(const struct sti_sleeper *sleeper)
     return sti_look_at(&search.look, sleeper->task);
 }
 
-static void let_go(sti_task *task)
+static void sleeper_let_go(sti_task *task)
 {
     if (task != NULL)
         sti_task_release(task);
@@ -238,8 +238,8 @@ static bool runs_itself(struct sti_sleeper *sleeper)
     sleeper->beyond = held != NULL && is_held_back(held);
     sti_task *any = sleeper->beyond || !all_sleep(sleeper->worker->pool) ? NULL : find_unbegun(sleeper, false);
     sleeper->runs = sleeper->beyond || any != NULL;
-    let_go(held);
-    let_go(any);
+    sleeper_let_go(held);
+    sleeper_let_go(any);
     return sleeper->runs;
 }
 
@@ -319,14 +319,14 @@ static bool can_be_nudged(const struct sti_sleeper *sleeper)
     return sleeper->task != NULL && !sleeper->timed;
 }
 
-static void nudge(struct sti_sleeper *sleeper)
+static void sleeper_nudge(struct sti_sleeper *sleeper)
 {
     atomic_store_explicit(&sleeper->nudged, true, memory_order_release);
     sti_event_signal(&sleeper->task->woken);
 }
 
 /* If it is told, that ends its own wait in time: it is in the circle, and not one that waits for that. */
-static bool is_to_be_told(struct sti_sleeper *sleeper, enum sight sight, bool directly)
+static bool is_to_be_notified(struct sti_sleeper *sleeper, enum sight sight, bool directly)
 {
     if (!sleeper->doomed || sleeper->task == NULL || (directly && !waits_for_unbegun(sleeper)))
         return false;
@@ -334,14 +334,14 @@ static bool is_to_be_told(struct sti_sleeper *sleeper, enum sight sight, bool di
     return !waits_in_vain(sleeper, sight);
 }
 
-static struct sti_sleeper *one_to_be_told(struct sti_sleeper *self, enum sight sight, bool directly)
+static struct sti_sleeper *sleeper_to_notify(struct sti_sleeper *self, enum sight sight, bool directly)
 {
     struct sti_sleeper *sleeper;
-    if (is_to_be_told(self, sight, directly))
+    if (is_to_be_notified(self, sight, directly))
         return self;
     TAILQ_FOREACH(sleeper, &sleepers, link)
     {
-        if (sleeper != self && is_to_be_told(sleeper, sight, directly))
+        if (sleeper != self && is_to_be_notified(sleeper, sight, directly))
             return sleeper;
     }
     return NULL;
@@ -349,28 +349,28 @@ static struct sti_sleeper *one_to_be_told(struct sti_sleeper *self, enum sight s
 
 static struct sti_sleeper *any_to_be_told(struct sti_sleeper *self)
 {
-    struct sti_sleeper *told = self->task != NULL ? self : TAILQ_FIRST(&sleepers);
-    while (told != NULL && (!told->doomed || told->task == NULL))
-        told = TAILQ_NEXT(told, link);
-    return told;
+    struct sti_sleeper *notified = self->task != NULL ? self : TAILQ_FIRST(&sleepers);
+    while (notified != NULL && (!notified->doomed || notified->task == NULL))
+        notified = TAILQ_NEXT(notified, link);
+    return notified;
 }
 
 /* One is enough. Of those who wait for a place it is best one that waits for what has not begun. Where no one's being
  * told would end its own wait, since two things are missing at once, it is any of them: it is stuck as the others are,
  * and the next one is told when its wait has ended. */
-static bool is_self_told(struct sti_sleeper *self, enum sight sight)
+static bool is_self_notified(struct sti_sleeper *self, enum sight sight)
 {
-    struct sti_sleeper *told;
-    TAILQ_FOREACH(told, &sleepers, link)
-    told->doomed = told->stuck;
-    told = sight == FOR_PLACES ? one_to_be_told(self, sight, true) : NULL;
-    if (told == NULL)
-        told = one_to_be_told(self, sight, false);
-    if (told == NULL)
-        told = any_to_be_told(self);
-    if (told != NULL && told != self)
-        nudge(told);
-    return told == self;
+    struct sti_sleeper *notified;
+    TAILQ_FOREACH(notified, &sleepers, link)
+    notified->doomed = notified->stuck;
+    notified = sight == FOR_PLACES ? sleeper_to_notify(self, sight, true) : NULL;
+    if (notified == NULL)
+        notified = sleeper_to_notify(self, sight, false);
+    if (notified == NULL)
+        notified = any_to_be_told(self);
+    if (notified != NULL && notified != self)
+        sleeper_nudge(notified);
+    return notified == self;
 }
 
 /* What it waits for may be held back by slots of those who wait for it, and do not run meanwhile. */
@@ -394,7 +394,7 @@ static bool makes_way(struct sti_sleeper *sleeper)
     stint_account *account = held != NULL ? sti_admission_account_of(held) : NULL;
     bool makes = account != NULL && is_in_its_way(sleeper, account);
     stint_account_release(account);
-    let_go(held);
+    sleeper_let_go(held);
     return makes;
 }
 
@@ -410,7 +410,7 @@ static void nudge_held_back(const struct sti_sleeper *self)
         sti_task_release(held);
         find_stuck(sleeper, true, FOR_SLOTS);
         if (self->stuck)
-            nudge(sleeper);
+            sleeper_nudge(sleeper);
     }
 }
 
@@ -420,7 +420,7 @@ static void nudge_who_run(const struct sti_sleeper *self)
     TAILQ_FOREACH(sleeper, &sleepers, link)
     {
         if (sleeper->runs && sleeper != self)
-            nudge(sleeper);
+            sleeper_nudge(sleeper);
     }
 }
 
@@ -430,7 +430,7 @@ static bool may_be_stuck(const struct sti_sleeper *self, enum sight sight)
     return self->stuck && waits_in_vain(self, sight);
 }
 
-static enum sti_verdict run(struct sti_sleeper *sleeper, bool beyond)
+static enum sti_verdict sleeper_run(struct sti_sleeper *sleeper, bool beyond)
 {
     sleeper->beyond = beyond;
     sleeper->found = find_unbegun(sleeper, beyond);
@@ -440,19 +440,19 @@ static enum sti_verdict run(struct sti_sleeper *sleeper, bool beyond)
 /* What it has just found: if that is gone, it looks again, as others may have counted on it. */
 static enum sti_verdict run_or_look_again(struct sti_sleeper *sleeper, bool beyond)
 {
-    enum sti_verdict verdict = run(sleeper, beyond);
+    enum sti_verdict verdict = sleeper_run(sleeper, beyond);
     if (verdict == STI_SLEEP_ON)
         atomic_store_explicit(&sleeper->nudged, true, memory_order_relaxed);
     return verdict;
 }
 
-static enum sti_verdict look(struct sti_sleeper *self)
+static enum sti_verdict sleeper_look(struct sti_sleeper *self)
 {
     bool may_be = may_be_stuck(self, FOR_PLACES);
     if (may_be && may_be_stuck(self, FOR_CIRCLES)) {
         find_stuck(NULL, false, FOR_CIRCLES);
         if (self->stuck)
-            return is_self_told(self, FOR_CIRCLES) ? STI_NEVER_ENDS : STI_SLEEP_ON;
+            return is_self_notified(self, FOR_CIRCLES) ? STI_NEVER_ENDS : STI_SLEEP_ON;
     }
     if (makes_way(self))
         return run_or_look_again(self, true);
@@ -462,13 +462,13 @@ static enum sti_verdict look(struct sti_sleeper *self)
             return run_or_look_again(self, self->beyond);
         nudge_who_run(self);
         if (self->stuck)
-            return is_self_told(self, FOR_PLACES) ? STI_GIVE_UP : STI_SLEEP_ON;
+            return is_self_notified(self, FOR_PLACES) ? STI_GIVE_UP : STI_SLEEP_ON;
     }
     nudge_held_back(self);
-    return all_sleep(self->worker->pool) ? run(self, false) : STI_SLEEP_ON;
+    return all_sleep(self->worker->pool) ? sleeper_run(self, false) : STI_SLEEP_ON;
 }
 
-static void take_off_list(struct sti_sleeper *sleeper)
+static void sleeper_take_off_list(struct sti_sleeper *sleeper)
 {
     if (!sleeper->is_listed)
         return;
@@ -489,7 +489,7 @@ static void nudge_one_stuck(void)
     while (sleeper != NULL && !(sleeper->stuck && can_be_nudged(sleeper)))
         sleeper = TAILQ_NEXT(sleeper, link);
     if (sleeper != NULL)
-        nudge(sleeper);
+        sleeper_nudge(sleeper);
 }
 
 static void put_on_list(struct sti_sleeper *sleeper)
@@ -507,23 +507,23 @@ static void put_on_list(struct sti_sleeper *sleeper)
  * although that one goes on has to be told as well, and nobody else would look: so the one nudges the next. */
 enum sti_verdict sti_deadlock_look(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     put_on_list(sleeper);
     atomic_store_explicit(&sleeper->nudged, false, memory_order_relaxed);
-    enum sti_verdict verdict = look(sleeper);
+    enum sti_verdict verdict = sleeper_look(sleeper);
     if (verdict != STI_SLEEP_ON) {
-        take_off_list(sleeper);
+        sleeper_take_off_list(sleeper);
         nudge_one_stuck();
     }
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
     return verdict;
 }
 
 void sti_deadlock_leave(struct sti_sleeper *sleeper)
 {
-    sti_plain_mutex_lock(&lock);
-    take_off_list(sleeper);
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_lock(&lock);
+    sleeper_take_off_list(sleeper);
+    sti_real_mutex_unlock(&lock);
 }
 
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
@@ -534,17 +534,17 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
     bool is_bound = task != NULL && task->options.account != NULL;
     if ((!all && !is_bound) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     stint_account *account = task != NULL ? sti_admission_account_of(task) : NULL;
     TAILQ_FOREACH(sleeper, &sleepers, link)
     {
         if (can_be_nudged(sleeper) &&
             ((all && sleeper->worker->pool == pool && (sleeper->may_run || task != NULL)) ||
              (account != NULL && may_have_slot(sleeper, account)) || (is_bound && waits_for_unbegun(sleeper))))
-            nudge(sleeper);
+            sleeper_nudge(sleeper);
     }
     stint_account_release(account);
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
 void sti_deadlock_look_again(void)
@@ -552,13 +552,13 @@ void sti_deadlock_look_again(void)
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
-    sti_plain_mutex_lock(&lock);
+    sti_real_mutex_lock(&lock);
     nudge_one_stuck();
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_unlock(&lock);
 }
 
 void sti_deadlock_forget(void)
 {
-    sti_plain_mutex_lock(&lock);
-    sti_plain_mutex_unlock(&lock);
+    sti_real_mutex_lock(&lock);
+    sti_real_mutex_unlock(&lock);
 }

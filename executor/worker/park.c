@@ -64,7 +64,7 @@ static __attribute__((noinline, cold)) void trace_wake(struct sti_worker *worker
 
 /* Counted before it is awake, so that the next submitter does not wake another. From here on it is not idle any more,
  * even if it is long until it gets a processor. */
-static void wake(stint_pool *pool, unsigned index)
+static void worker_wake(stint_pool *pool, unsigned index)
 {
     struct sti_worker *worker = &pool->workers[index];
     count_searcher(pool);
@@ -85,7 +85,7 @@ static void wake_one(stint_pool *pool)
         for (; bits != 0; bits &= bits - 1) {
             unsigned index = first + (unsigned)__builtin_ctzll(bits);
             if (clear_bit(pool, index)) {
-                wake(pool, index);
+                worker_wake(pool, index);
                 return;
             }
         }
@@ -142,7 +142,7 @@ void sti_park_wake(struct sti_worker *worker)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (clear_bit(worker->pool, worker->index))
-        wake(worker->pool, worker->index);
+        worker_wake(worker->pool, worker->index);
     else
         sti_substitute_rouse(worker);
 }
@@ -153,7 +153,7 @@ void sti_park_notify_all(stint_pool *pool)
     unsigned slots = sti_pool_slots(pool);
     for (unsigned i = 0; i < slots; i++) {
         if (clear_bit(pool, i))
-            wake(pool, i);
+            worker_wake(pool, i);
     }
 }
 
@@ -172,7 +172,7 @@ void sti_park_place(struct sti_worker *worker)
         if (is_unattended(pool))
             wake_one(pool);
     } else if (clear_bit(pool, worker->index)) {
-        wake(pool, worker->index);
+        worker_wake(pool, worker->index);
     }
 }
 
@@ -191,7 +191,7 @@ struct sti_worker *sti_park_withdraw(stint_pool *pool, unsigned from)
 
 void sti_park_wake_retired(struct sti_worker *worker)
 {
-    wake(worker->pool, worker->index);
+    worker_wake(worker->pool, worker->index);
 }
 
 void sti_park_hand_on(stint_pool *pool)

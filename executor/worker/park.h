@@ -35,7 +35,7 @@
  * worker's, and finds the bit set. A worker that waits in a join sleeps in the same way (sti_park_await), with its bit
  * in lot.awaiting; as it takes only subtasks of its own task, whoever shares something wakes all of these.
  *
- * Mail. What sti_subtask_collect has to do is told by sti_park_wake, which ends the sleep of one worker. It is one more
+ * Inbox. sti_park_wake announces what sti_subtask_collect has to do, which ends the sleep of one worker. It is one more
  * thing to look at after the fence.
  *
  * Leaving. A pool that closes stores its phase, then wakes all who are parked, by the same rule; so sti_park_wait reads

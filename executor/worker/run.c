@@ -35,7 +35,7 @@ static __attribute__((noinline)) void execute_above_forks(struct sti_worker *wor
     sti_split_leave(&worker->split, below);
 }
 
-static inline void execute(struct sti_worker *worker, sti_task *task)
+static inline void worker_execute(struct sti_worker *worker, sti_task *task)
 {
     if (worker->split.forks.depth == STI_SPLIT_BOTTOM(&worker->split))
         sti_task_run(task, &worker->pool->stop, &worker->tally);
@@ -47,7 +47,7 @@ static __attribute__((noinline)) void execute_watched(struct sti_worker *worker,
 {
     struct sti_overdue_entry entry;
     sti_above.begin_task(&entry, worker, task);
-    execute(worker, task);
+    worker_execute(worker, task);
     sti_above.end_task(&entry);
 }
 
@@ -58,12 +58,12 @@ static __attribute__((noinline)) void execute_observed(struct sti_worker *worker
     if (worker->pool->hooks != NULL)
         worker->pool->hooks->run(worker, task);
     else if (worker->pool->options.overdue_ns == 0)
-        execute(worker, task);
+        worker_execute(worker, task);
     else
         execute_watched(worker, task);
 }
 
-static void run(struct sti_worker *worker, sti_task *task)
+static void worker_run(struct sti_worker *worker, sti_task *task)
 {
     struct sti_frame frame;
     sti_worker_enter(worker, &frame, task, false);
@@ -71,7 +71,7 @@ static void run(struct sti_worker *worker, sti_task *task)
     sti_counter_add_own(&worker->tasks);
     STI_PROBE2(start, task, worker);
     if (__builtin_expect(atomic_load_explicit(&sti_tasks_observed, memory_order_relaxed) == 0, 1))
-        execute(worker, task);
+        worker_execute(worker, task);
     else
         execute_observed(worker, task);
     __asm__("" : "+r"(worker)); /* the addresses of its fields are not kept over the call */
@@ -83,7 +83,7 @@ static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_
 {
     struct sti_stretch stretch =
         sti_bill_begin(worker, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
-    run(worker, task);
+    worker_run(worker, task);
     sti_bill_end(worker, &stretch);
 }
 
@@ -95,7 +95,7 @@ void sti_worker_run(struct sti_worker *worker, sti_task *task)
         return;
     }
     worker->clock = 0;
-    run(worker, task);
+    worker_run(worker, task);
 }
 
 /* Forks that were stolen are their task's account's. */
@@ -120,7 +120,7 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
  * is taken off as what was charged to others is (substitute.c). The reading of the clock at one's end does for the next
  * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then. */
 
-static uint64_t since(uint64_t earlier, uint64_t now)
+static uint64_t worker_since(uint64_t earlier, uint64_t now)
 {
     return now > earlier ? now - earlier : 0; /* that may have been ahead */
 }
@@ -138,8 +138,8 @@ struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bil
 void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 {
     uint64_t now = sti_clock_now();
-    uint64_t used = since(stretch->begin, now);
-    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, since(worker->inner, used));
+    uint64_t used = worker_since(stretch->begin, now);
+    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, worker_since(worker->inner, used));
     worker->inner = stretch->inner + used;
     worker->clock = now;
 }
@@ -161,7 +161,7 @@ void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
 /* No task is begun with less stack than this, whatever happens. */
 #define MIN_ROOM ((size_t)64 << 10)
 
-static bool has_room(const struct sti_worker *worker)
+static bool worker_has_room(const struct sti_worker *worker)
 {
     size_t reserve = worker->stack_size / 8;
     return sti_worker_has_stack(worker, reserve > MIN_ROOM ? reserve : MIN_ROOM);
@@ -194,20 +194,20 @@ static bool is_below(const struct sti_worker *worker, sti_task *task)
 }
 
 /* On top of what is on the stack already. */
-static void run_here(struct sti_worker *worker, sti_task *task)
+static void worker_run_here(struct sti_worker *worker, sti_task *task)
 {
     unsigned depth = sti_substitute_interrupt_sleep(worker);
-    bool covered = sti_waking_cover();
+    bool suppressed = sti_waking_suppress();
     sti_worker_run_awaited(worker, task);
-    if (covered)
-        sti_waking_uncover_scopes();
+    if (suppressed)
+        sti_waking_restore_scopes();
     sti_substitute_resume_sleep(worker, depth);
 }
 
-static void run_task(struct sti_worker *worker, sti_task *task)
+static void worker_run_claimed(struct sti_worker *worker, sti_task *task)
 {
     if (task->pool == worker->pool && has_much_room(worker) && sti_admission_claim_awaited(task, false))
-        run_here(worker, task);
+        worker_run_here(worker, task);
 }
 
 /* Not one of any: if another decides, the waiter must go on, and what runs on top of it could be waiting for that. */
@@ -221,7 +221,7 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
         if (sti_task_is_compound(member))
             run_members(worker, awaited, member, look);
         else
-            run_task(worker, member);
+            worker_run_claimed(worker, member);
     }
     sti_look_leave(look);
 }
@@ -230,7 +230,7 @@ static void run_members(struct sti_worker *worker, const sti_task *awaited, sti_
 static void run_unbegun(struct sti_worker *worker, sti_task *awaited)
 {
     if (!sti_task_is_compound(awaited)) {
-        run_task(worker, awaited);
+        worker_run_claimed(worker, awaited);
     } else {
         struct sti_look look = { 0 };
         run_members(worker, awaited, awaited, &look);
@@ -257,7 +257,7 @@ static bool may_go_on(const void *arg)
 }
 
 /* Until the task has resolved, or the sleeper has something else to do: 0; ETIMEDOUT; EINTR: an interrupt has come. */
-static int sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
+static int sleeper_sleep_until(const struct sti_sleeper *sleeper, const struct sti_waking *waking, uint64_t deadline_ns)
 {
     return sti_event_await(&sleeper->task->woken, may_go_on, sleeper, waking, deadline_ns);
 }
@@ -270,39 +270,39 @@ static int sleep_watchfully(struct sti_sleeper *sleeper, const struct sti_waking
     bool again = true;
     enum sti_verdict verdict = STI_SLEEP_ON;
     while (again && (verdict = sti_deadlock_look(sleeper)) == STI_SLEEP_ON) {
-        error = sleep_until(sleeper, waking, deadline_ns);
+        error = sleeper_sleep_until(sleeper, waking, deadline_ns);
         again = error == 0 && sti_sleeper_is_nudged(sleeper);
     }
     sti_deadlock_leave(sleeper);
     return verdict == STI_NEVER_ENDS ? EDEADLK : verdict == STI_GIVE_UP ? EAGAIN : error;
 }
 
-static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf)
+static int sleep_long(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool uninterruptible)
 {
     struct sti_waking waking;
-    const struct sti_waking *heard = deaf ? NULL : &waking;
-    bool covered = deaf && sti_waking_cover();
-    if (!deaf)
-        sti_waking_begin(&waking, sti_event_ring, &sleeper->task->woken);
+    const struct sti_waking *heard = uninterruptible ? NULL : &waking;
+    bool suppressed = uninterruptible && sti_waking_suppress();
+    if (!uninterruptible)
+        sti_waking_begin(&waking, sti_event_wake, &sleeper->task->woken);
     int error = sleeper->worker != NULL ? sleep_watchfully(sleeper, heard, deadline_ns)
-                                        : sleep_until(sleeper, heard, deadline_ns);
-    if (covered)
-        sti_waking_uncover_scopes();
-    if (!deaf)
+                                        : sleeper_sleep_until(sleeper, heard, deadline_ns);
+    if (suppressed)
+        sti_waking_restore_scopes();
+    if (!uninterruptible)
         sti_waking_end(&waking);
     return error;
 }
 
 /* at_once: it counts as one that has slept for long from the start. */
-static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool deaf, bool at_once)
+static int sleep_until_resolved(struct sti_sleeper *sleeper, uint64_t deadline_ns, bool uninterruptible, bool at_once)
 {
     uint64_t soon = sti_deadline_after(STI_SHORT_SLEEP_NS);
     int error = ETIMEDOUT;
     if (!sti_continuation_expect_sleeper(sleeper->task))
         return 0;
     if (!at_once)
-        error = sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
-    return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, deaf) : error;
+        error = sleeper_sleep_until(sleeper, NULL, soon < deadline_ns ? soon : deadline_ns);
+    return error == ETIMEDOUT && soon < deadline_ns ? sleep_long(sleeper, deadline_ns, uninterruptible) : error;
 }
 
 /* --- Waiting ------------------------------------------------------------------------------------------------------ */
@@ -312,21 +312,21 @@ static bool run_found(struct sti_worker *worker, sti_task *task, bool beyond)
 {
     bool claimed = sti_admission_claim_awaited(task, beyond);
     if (claimed)
-        run_here(worker, task);
+        worker_run_here(worker, task);
     sti_task_release(task);
     return claimed;
 }
 
 /* A worker gives its place up meanwhile. 0: there may be something to run. refused: what the last sleep found could not
  * be run; then there is nothing else to be found for a while. */
-static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool may_run, bool deaf,
-                     bool *refused)
+static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns, bool may_run,
+                     bool uninterruptible, bool *refused)
 {
     struct sti_sleeper sleeper = {
-        .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER, .may_run = may_run && has_room(worker)
+        .worker = worker, .task = task, .timed = deadline_ns != STI_NEVER, .may_run = may_run && worker_has_room(worker)
     };
     bool is_last = worker != NULL && sti_substitute_fall_asleep(worker, 1);
-    int error = sleep_until_resolved(&sleeper, deadline_ns, deaf, is_last && !*refused);
+    int error = sleep_until_resolved(&sleeper, deadline_ns, uninterruptible, is_last && !*refused);
     if (worker != NULL)
         sti_substitute_awake(worker, 1);
     *refused = sleeper.found != NULL && !run_found(worker, sleeper.found, sleeper.beyond);
@@ -334,12 +334,12 @@ static int sleep_for(struct sti_worker *worker, sti_task *task, uint64_t deadlin
 }
 
 static __attribute__((noinline)) int sleep_until_it_has(struct sti_worker *worker, sti_task *task, uint64_t deadline_ns,
-                                                        bool may_run, bool deaf)
+                                                        bool may_run, bool uninterruptible)
 {
     bool refused = false;
     int error = 0;
     do {
-        error = sleep_for(worker, task, deadline_ns, may_run, deaf, &refused);
+        error = sleep_for(worker, task, deadline_ns, may_run, uninterruptible, &refused);
         if (error == 0 && may_run)
             run_unbegun(worker, task);
     } while (error == 0 && !rest_until_resolved(task));
@@ -347,29 +347,29 @@ static __attribute__((noinline)) int sleep_until_it_has(struct sti_worker *worke
 }
 
 /* 0: it has to be waited for. */
-static int refuse(const struct sti_worker *worker, sti_task *task)
+static int worker_refuse(const struct sti_worker *worker, sti_task *task)
 {
     return sti_continuation_is_running() || (worker != NULL && is_below(worker, task)) ? EDEADLK : 0;
 }
 
 static inline __attribute__((always_inline)) int wait_once(sti_task *task, uint64_t deadline_ns, bool may_run,
-                                                           bool deaf)
+                                                           bool uninterruptible)
 {
     struct sti_worker *worker = sti_worker_current();
     if (sti_task_is_resolved(task))
         return 0;
-    int error = refuse(worker, task);
+    int error = worker_refuse(worker, task);
     if (error != 0)
         return error;
     may_run = may_run && worker != NULL;
     if (may_run)
         run_unbegun(worker, task);
-    return rest_until_resolved(task) ? 0 : sleep_until_it_has(worker, task, deadline_ns, may_run, deaf);
+    return rest_until_resolved(task) ? 0 : sleep_until_it_has(worker, task, deadline_ns, may_run, uninterruptible);
 }
 
-/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, the rest of
- * the wait is deaf to it. */
-static __attribute__((noinline)) int hear(sti_task *task, uint64_t deadline_ns, bool may_run)
+/* An interrupt that comes meanwhile is delivered here, where nothing of ours is held; where it has to wait, it does not
+ * end the rest of the wait. */
+static __attribute__((noinline)) int wait_delivering(sti_task *task, uint64_t deadline_ns, bool may_run)
 {
     return sti_waking_deliver() ? ECANCELED : wait_once(task, deadline_ns, may_run, true);
 }
@@ -377,11 +377,11 @@ static __attribute__((noinline)) int hear(sti_task *task, uint64_t deadline_ns, 
 int sti_wait(sti_task *task)
 {
     int error = wait_once(task, STI_NEVER, true, false);
-    return __builtin_expect(error != EINTR, 1) ? error : hear(task, STI_NEVER, true);
+    return __builtin_expect(error != EINTR, 1) ? error : wait_delivering(task, STI_NEVER, true);
 }
 
 int sti_wait_until(sti_task *task, uint64_t deadline_ns)
 {
     int error = wait_once(task, deadline_ns, false, false);
-    return __builtin_expect(error != EINTR, 1) ? error : hear(task, deadline_ns, false);
+    return __builtin_expect(error != EINTR, 1) ? error : wait_delivering(task, deadline_ns, false);
 }

@@ -40,15 +40,15 @@ void sti_substitutes_end(struct sti_substitutes *substitutes)
 
 /* --- Under the lock ----------------------------------------------------------------------------------------------- */
 
-static struct sti_substitutes *lock(stint_pool *pool)
+static struct sti_substitutes *substitutes_lock(stint_pool *pool)
 {
-    sti_plain_mutex_lock(&pool->substitutes.lock);
+    sti_real_mutex_lock(&pool->substitutes.lock);
     return &pool->substitutes;
 }
 
-static void unlock(stint_pool *pool)
+static void substitutes_unlock(stint_pool *pool)
 {
-    sti_plain_mutex_unlock(&pool->substitutes.lock);
+    sti_real_mutex_unlock(&pool->substitutes.lock);
 }
 
 static unsigned active_in(const struct sti_substitutes *substitutes)
@@ -77,7 +77,7 @@ static void count_standing_in(struct sti_substitutes *substitutes, int change)
     change_by(&substitutes->substituting, change);
 }
 
-static void retire(struct sti_substitutes *substitutes, struct sti_worker *substitute)
+static void substitute_retire(struct sti_substitutes *substitutes, struct sti_worker *substitute)
 {
     add_active(substitutes, -1);
     count_standing_in(substitutes, -1);
@@ -85,7 +85,7 @@ static void retire(struct sti_substitutes *substitutes, struct sti_worker *subst
     substitutes->retired = substitute;
 }
 
-static struct sti_worker *take_retired(struct sti_substitutes *substitutes)
+static struct sti_worker *substitute_take_retired(struct sti_substitutes *substitutes)
 {
     struct sti_worker *substitute = substitutes->retired;
     if (substitute != NULL)
@@ -150,7 +150,7 @@ static struct sti_worker *give_up_place(stint_pool *pool)
     add_active(substitutes, -1);
     if (active_in(substitutes) >= pool->worker_count || is_ending(substitutes))
         return NULL;
-    struct sti_worker *substitute = take_retired(substitutes);
+    struct sti_worker *substitute = substitute_take_retired(substitutes);
     if (substitute == NULL)
         substitute = start_one(pool);
     if (substitute != NULL) {
@@ -173,7 +173,7 @@ static void take_place(stint_pool *pool)
         return;
     struct sti_worker *parked = sti_park_withdraw(pool, pool->worker_count);
     if (parked != NULL)
-        retire(substitutes, parked);
+        substitute_retire(substitutes, parked);
 }
 
 /* --- Falling asleep, waking up ------------------------------------------------------------------------------------ */
@@ -187,13 +187,13 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
     sti_above.share_forks(worker);
-    const struct sti_substitutes *substitutes = lock(pool);
+    const struct sti_substitutes *substitutes = substitutes_lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
     if (worker->asleep == 0)
         worker->slept_since = sti_clock_now();
     worker->asleep += depth;
     bool all_sleep = active_in(substitutes) == 0;
-    unlock(pool);
+    substitutes_unlock(pool);
     if (substitute != NULL)
         sti_park_place(substitute);
     if (all_sleep) {
@@ -206,30 +206,30 @@ bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
-    lock(pool);
+    substitutes_lock(pool);
     worker->asleep -= depth;
     if (worker->asleep == 0)
         worker->inner += sti_clock_now() - worker->slept_since;
     if (holds_place(worker))
         take_place(pool);
-    unlock(pool);
+    substitutes_unlock(pool);
 }
 
 void sti_substitute_begin_no_more(stint_pool *pool)
 {
-    struct sti_substitutes *substitutes = lock(pool);
+    struct sti_substitutes *substitutes = substitutes_lock(pool);
     substitutes->max = 0;
-    unlock(pool);
+    substitutes_unlock(pool);
 }
 
 bool sti_substitute_replace(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
-    lock(pool);
+    substitutes_lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
     worker->replaced++;
     bool is_wide = active_in(&pool->substitutes) >= pool->worker_count;
-    unlock(pool);
+    substitutes_unlock(pool);
     if (substitute != NULL)
         sti_park_place(substitute);
     return is_wide;
@@ -238,11 +238,11 @@ bool sti_substitute_replace(struct sti_worker *worker)
 void sti_substitute_return(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
-    lock(pool);
+    substitutes_lock(pool);
     worker->replaced--;
     if (holds_place(worker))
         take_place(pool);
-    unlock(pool);
+    substitutes_unlock(pool);
 }
 
 /* --- The substitute's side --- */
@@ -256,11 +256,11 @@ bool sti_substitute_is_surplus(const struct sti_worker *worker)
 
 static bool try_to_retire(struct sti_worker *worker)
 {
-    struct sti_substitutes *substitutes = lock(worker->pool);
+    struct sti_substitutes *substitutes = substitutes_lock(worker->pool);
     bool may = sti_substitute_is_surplus(worker);
     if (may)
-        retire(substitutes, worker);
-    unlock(worker->pool);
+        substitute_retire(substitutes, worker);
+    substitutes_unlock(worker->pool);
     return may;
 }
 
@@ -277,18 +277,18 @@ static bool take_out_retired(struct sti_substitutes *substitutes, const struct s
 }
 
 /* Its thread is to end, if it has retired: its memory goes with it. What it keeps of tasks only it can end. */
-static bool vacate(struct sti_worker *worker)
+static bool substitute_vacate(struct sti_worker *worker)
 {
     sti_subtask_collect();
     if (sti_subtask_keeps_share())
         return false;
-    struct sti_substitutes *substitutes = lock(worker->pool);
+    struct sti_substitutes *substitutes = substitutes_lock(worker->pool);
     worker->is_vacant = take_out_retired(substitutes, worker);
     if (worker->is_vacant) {
         worker->next_retired = substitutes->vacant;
         substitutes->vacant = worker;
     }
-    unlock(worker->pool);
+    substitutes_unlock(worker->pool);
     return worker->is_vacant;
 }
 
@@ -297,7 +297,7 @@ bool sti_substitute_sleep(struct sti_worker *worker, uint32_t calls)
     bool is_spare = worker->index >= worker->pool->worker_count;
     worker->clock = 0; /* nobody pays for the time until then */
     while (!sti_idle_sleep(worker, calls, is_spare ? sti_deadline_after(SPARE_NS) : STI_NEVER)) {
-        if (vacate(worker)) {
+        if (substitute_vacate(worker)) {
             sti_park_note_awake(worker);
             return false;
         }
@@ -336,13 +336,13 @@ void sti_substitute_rouse(struct sti_worker *worker)
 {
     if (worker->index < worker->pool->worker_count)
         return;
-    struct sti_substitutes *substitutes = lock(worker->pool);
+    struct sti_substitutes *substitutes = substitutes_lock(worker->pool);
     bool found = take_out_retired(substitutes, worker);
     if (found) {
         add_active(substitutes, 1);
         count_standing_in(substitutes, 1);
     }
-    unlock(worker->pool);
+    substitutes_unlock(worker->pool);
     if (found)
         sti_park_wake_retired(worker);
 }
@@ -355,21 +355,22 @@ bool sti_substitute_begin(struct sti_worker *worker)
 void sti_substitute_leave(struct sti_worker *worker)
 {
     stint_pool *pool = worker->pool;
-    struct sti_substitutes *substitutes = lock(pool);
+    struct sti_substitutes *substitutes = substitutes_lock(pool);
     add_active(substitutes, -1);
     atomic_store_explicit(&substitutes->ending, true, memory_order_relaxed);
     struct sti_worker *substitute;
-    while ((substitute = take_retired(substitutes)) != NULL) {
+    while ((substitute = substitute_take_retired(substitutes)) != NULL) {
         add_active(substitutes, 1);
         count_standing_in(substitutes, 1);
         sti_park_wake_retired(substitute);
     }
-    unlock(pool);
+    substitutes_unlock(pool);
 }
 
 /* --- Sleeping until something has come. --- */
 
-int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf)
+int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns,
+              bool uninterruptible)
 {
     struct sti_worker *worker = sti_worker_current();
     struct sti_waking waking;
@@ -377,10 +378,10 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
     if (worker != NULL)
         sti_substitute_fall_asleep(worker, 1);
     int error = sti_event_await(event, has_come, arg, NULL, soon < deadline_ns ? soon : deadline_ns);
-    if (error == ETIMEDOUT && soon < deadline_ns && deaf) {
+    if (error == ETIMEDOUT && soon < deadline_ns && uninterruptible) {
         error = sti_event_await(event, has_come, arg, NULL, deadline_ns);
     } else if (error == ETIMEDOUT && soon < deadline_ns) {
-        sti_waking_begin(&waking, sti_event_ring, event);
+        sti_waking_begin(&waking, sti_event_wake, event);
         error = sti_event_await(event, has_come, arg, &waking, deadline_ns);
         sti_waking_end(&waking);
     }

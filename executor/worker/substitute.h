@@ -116,9 +116,10 @@ void sti_substitute_leave(struct sti_worker *worker);
 #define STI_SHORT_SLEEP_NS UINT64_C(10000000)
 
 /* Sleep until it has come, of which the event is signalled: 0; or until the deadline (STI_NEVER: none): ETIMEDOUT.
- * EINTR: an interrupt of the calling task has come; to that a deaf one does not listen. A worker gives its place up
- * meanwhile. Any thread. */
-int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns, bool deaf);
+ * EINTR: an interrupt of the calling task has come; it does not end an uninterruptible wait. A worker gives its place
+ * up meanwhile. Any thread. */
+int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *arg, uint64_t deadline_ns,
+              bool uninterruptible);
 
 /* --- The sleep of a worker that has nothing to do. It ends when the worker is called. When it has lasted for a tenth
  * of a second, and whenever somebody needs memory, the worker gives back what it has and does not use

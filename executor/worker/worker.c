@@ -101,7 +101,7 @@ static void *from_others(struct sti_worker *worker)
     return entry;
 }
 
-static void drop(struct sti_worker *worker, sti_task *task)
+static void worker_drop(struct sti_worker *worker, sti_task *task)
 {
     sti_farewell_drop(worker->pool, task);
 }
@@ -111,7 +111,7 @@ static sti_task *claim_from(struct sti_worker *worker, source_fn *source)
 {
     sti_task *task;
     while ((task = source(worker)) != NULL && !sti_task_claim(task))
-        drop(worker, task);
+        worker_drop(worker, task);
     return task;
 }
 
@@ -136,7 +136,7 @@ static sti_task *claim_from_next_other(struct sti_worker *worker)
     if (victim == worker->index)
         return NULL;
     while ((task = sti_deque_steal(deque)) != NULL && !sti_task_claim(task))
-        drop(worker, task);
+        worker_drop(worker, task);
     if (task != NULL)
         note_theft(worker, task);
     return task;
@@ -229,7 +229,7 @@ static bool look_everywhere(struct sti_worker *worker, struct found *found)
     return found->task != NULL || found->stolen.offer != NULL;
 }
 
-static bool search(struct sti_worker *worker, struct found *found)
+static bool worker_search(struct sti_worker *worker, struct found *found)
 {
     for (unsigned round = 0; round < SEARCH_ROUNDS; round++) {
         if (look_everywhere(worker, found))
@@ -244,7 +244,7 @@ static bool search(struct sti_worker *worker, struct found *found)
 }
 
 /* False: the worker must leave. */
-static bool find(struct sti_worker *worker, struct found *found)
+static bool worker_find(struct sti_worker *worker, struct found *found)
 {
     for (;;) {
         if (!sti_substitute_stand_aside(worker))
@@ -255,7 +255,7 @@ static bool find(struct sti_worker *worker, struct found *found)
         bool has_found = false;
         worker->clock = 0;
         sti_park_begin_search(worker->pool);
-        while (!sti_substitute_is_surplus(worker) && !(has_found = search(worker, found))) {
+        while (!sti_substitute_is_surplus(worker) && !(has_found = worker_search(worker, found))) {
             sti_counter_add_own(&worker->parks);
             if (!sti_park_wait(worker))
                 return false;
@@ -276,7 +276,7 @@ bool sti_worker_is_inside(const struct sti_worker *worker, const sti_task *task)
     return frame != NULL;
 }
 
-static void tell_application(const struct sti_worker *worker, stint_worker_fn *function)
+static void notify_application(const struct sti_worker *worker, stint_worker_fn *function)
 {
     if (function == NULL)
         return;
@@ -302,7 +302,7 @@ void *sti_worker_main(void *argument)
     stint_pool *pool = worker->pool;
     sti_worker_begin(worker);
     sti_child_set_masks(&pool->signals);
-    tell_application(worker, pool->options.worker_begins);
+    notify_application(worker, pool->options.worker_begins);
     sti_above.begin_forks(worker);
     struct sti_thread *record = sti_thread_own();
     atomic_store_explicit(&worker->record, record, memory_order_release);
@@ -310,7 +310,7 @@ void *sti_worker_main(void *argument)
         record->report_level = pool->options.report;
     bool is_needed = worker->index < pool->worker_count || sti_substitute_begin(worker);
     struct found found;
-    while (is_needed && find(worker, &found)) {
+    while (is_needed && worker_find(worker, &found)) {
         if (found.task != NULL) {
             if (pool->options.hold_near_memory_limit)
                 hold_back(pool);
@@ -331,7 +331,7 @@ void *sti_worker_main(void *argument)
         atomic_store_explicit(&worker->record, NULL, memory_order_release); /* it will be another thread's */
     else
         sti_substitute_leave(worker);
-    tell_application(worker, pool->options.worker_ends);
+    notify_application(worker, pool->options.worker_ends);
     sti_worker_own = NULL;
     sti_above.leave_pool(pool);
     return NULL;
@@ -340,7 +340,7 @@ void *sti_worker_main(void *argument)
 /* --- From inside a task ------------------------------------------------------------------------------------------- */
 
 /* Give room back that dead entries take: those of tasks that were run while somebody waited for them. */
-static void sweep(struct sti_worker *worker)
+static void worker_sweep(struct sti_worker *worker)
 {
     sti_task *alive[STI_DEQUE_CAPACITY];
     size_t count = 0;
@@ -349,7 +349,7 @@ static void sweep(struct sti_worker *worker)
         if (sti_task_is_queued(task))
             alive[count++] = task;
         else
-            drop(worker, task);
+            worker_drop(worker, task);
     }
     /* They came newest first; there is room for all of them, because only this thread puts any in. */
     while (count > 0)
@@ -362,7 +362,7 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task)
     if (sti_deque_push(&worker->deque, task))
         return true;
     if (worker->buried > 0) {
-        sweep(worker);
+        worker_sweep(worker);
         if (sti_deque_push(&worker->deque, task))
             return true;
         /* A worker that looked while the entries were out has found nothing and may have parked. */

@@ -32,8 +32,8 @@ STINT_BEGIN_DECLS
  *
  * Semantics are those of the C library's functions of the same name. Two things that those leave open: stint_malloc(0)
  * and stint_realloc(p, 0) return a block that can be freed, and NULL always comes with errno ENOMEM (EINVAL for an
- * alignment that is no power of two): there is no memory, or the task's budget is spent. Any thread; not from signal
- * handlers. Each may be where an interrupt is delivered. */
+ * alignment that is no power of two): there is no memory, or the task's budget is exhausted. Any thread; not from
+ * signal handlers. Each may be where an interrupt is delivered. */
 
 STINT_API void *stint_malloc(size_t size);
 STINT_API void *stint_calloc(size_t count, size_t size);

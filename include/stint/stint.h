@@ -3,8 +3,8 @@
  * stint: tasks with budgets.
  *
  * A work-stealing pool runs tasks; each has its own budget; what a task allocates, in its own code and in every library
- * it calls, is charged to that budget; a token or a spent budget interrupts it; its future resolves to Ok, Error or
- * Cancelled. This program asks whether it is linked so that all of that holds:
+ * it calls, is charged to that budget; a token or an exhausted budget interrupts it; its future resolves to Ok, Error
+ * or Cancelled. This program asks whether it is linked so that all of that holds:
  *
  *     #include <stdio.h>
  *     #include <stint/stint.h>

@@ -88,7 +88,7 @@ typedef struct stint_budget {
 typedef enum stint_on_interrupt {
     /* Guards run, newest first, then control returns to the scope at once; while the code may not be left
      * (a lock is held, or a library is on the stack: interrupt.h), it waits, and allocations fail when the grace is
-     * spent. */
+     * exhausted. */
     STINT_JUMP = 0,
 
     /* Every further allocation returns NULL with ENOMEM (operator new throws std::bad_alloc) until the task returns by
@@ -280,7 +280,8 @@ typedef struct stint_outcome {
  * the library overrides it (stint_malloc_is_overridden). A task of a pool, and a subtask on another worker, cannot be
  * left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in it (pthread_exit,
  * pthread_cancel), it is rolled back as well, but of its guards only those run whose frames are unwound (interrupt.h).
- * Do not jump to a landing on another thread's stack, which cannot be told from a switch of stacks (docs/debugging.md).
+ * Do not jump to a resume point on another thread's stack, which cannot be told from a switch of stacks
+ * (docs/debugging.md).
  *
  * 0: *outcome is filled, whatever the task's status; fn is not called where the token is set already. In the other
  * cases fn was not called.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * SQLite: a fresh database in memory, filled, indexed and queried. Its mode is STINT_FAIL: SQLite holds its
- * connection's mutex through every call, so a jump waits until the grace is spent and allocations fail; and SQLite
+ * connection's mutex through every call, so a jump waits until the grace is exhausted and allocations fail; and SQLite
  * answers a failed allocation by undoing its work. STINT_JUMP is tried too, since a database in memory is known to its
  * connection only. */
 #include "library.h"

@@ -26,7 +26,7 @@ NOINLINE void spend_plain_malloc()
 }
 
 /* Of calls that throw nothing the tables say nothing. The rare call lies behind them, so with optimisation they are in
- * the range of its landing pad and the first one's, which destroys what is gone by then. */
+ * the range of its resume point pad and the first one's, which destroys what is gone by then. */
 volatile bool rare;
 volatile size_t blocks;
 

@@ -33,7 +33,7 @@
 #define WORKERS 2
 #define FLIGHTS 4     /* at once */
 #define A_PROCESS 500 /* flights; the library's caches and leaks go with the process */
-/* Seconds without a landing: it hangs. */
+/* Seconds without a resume point: it hangs. */
 #define PATIENCE 20
 #define TRIALS_MAX 500 /* of the program without stint */
 

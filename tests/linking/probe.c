@@ -115,7 +115,7 @@ static int pass_the_limit(void *arg, void **value)
     return 0;
 }
 
-/* If some lock functions are another's, a lock may seem to be held for ever: then the grace is spent too. */
+/* If some lock functions are another's, a lock may seem to be held for ever: then the grace is exhausted too. */
 static void expect_own_family(unsigned flags, bool locked)
 {
     const stint_options limited = { .size = sizeof(stint_options), .budget = { .allocation = LIMIT }, .flags = flags };

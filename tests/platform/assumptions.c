@@ -11,7 +11,7 @@
 #include <unwind.h>
 
 #include "alloc/heap/heap.h"
-#include "alloc/interrupt/left_frames.h"
+#include "alloc/interrupt/abandoned_frames.h"
 #include "alloc/platform/assumption.h"
 #include "alloc/platform/backend.h"
 #include "alloc/platform/module.h"
@@ -42,8 +42,8 @@ _Unwind_Reason_Code __real__Unwind_Backtrace(_Unwind_Trace_Fn visit, void *arg);
 _Unwind_Reason_Code __wrap__Unwind_Backtrace(_Unwind_Trace_Fn visit, void *arg);
 size_t __real_sti_callstack(void **frames, size_t depth, const void *caller);
 size_t __wrap_sti_callstack(void **frames, size_t depth, const void *caller);
-uintptr_t __real_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
-uintptr_t __wrap_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing);
+uintptr_t __real_sti_resume_point_stack_pointer(const struct __jmp_buf_tag *landing);
+uintptr_t __wrap_sti_resume_point_stack_pointer(const struct __jmp_buf_tag *landing);
 void __real_sti_way_leave(uintptr_t target, const sigset_t *mask);
 void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask);
 
@@ -99,9 +99,9 @@ size_t __wrap_sti_callstack(void **frames, size_t depth, const void *caller)
     return __real_sti_callstack(frames, is_otherwise("call frame tables") ? 1 : depth, caller);
 }
 
-uintptr_t __wrap_sti_landing_stack_pointer(const struct __jmp_buf_tag *landing)
+uintptr_t __wrap_sti_resume_point_stack_pointer(const struct __jmp_buf_tag *landing)
 {
-    return __real_sti_landing_stack_pointer(landing) ^ (is_otherwise("jumps") ? 0x5500 : 0);
+    return __real_sti_resume_point_stack_pointer(landing) ^ (is_otherwise("jumps") ? 0x5500 : 0);
 }
 
 static unsigned looked_at_jumps;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Roots that a rollback finds and reports, so that their blocks stay. kept.c has what happens to these blocks later. */
+ * Roots that a rollback finds and reports, so that their blocks stay. retained.c has what happens to these blocks
+ * later. */
 #include "support.h"
 
 #include <dlfcn.h>

@@ -16,7 +16,7 @@ def scope_of_boundary(frame):
     record = record_of(gdb.selected_thread()) if frame.name() == "sti_boundary_run" else None
     if record is None:
         return None
-    # The scope has the frame address of sti_scope_land, which is the caller: below its return address and a register.
+    # The scope has the frame address of sti_scope_run_resumable, which is the caller: below its return address and a register.
     end = int(frame.older().older().read_register("rsp")) & UNLIMITED
     found = [scope for scope in linked(record["scope"], "below") if int(scope["frame"]) == end - 16]
     return found[0] if found else None

@@ -2,8 +2,8 @@
  *
  * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read.
  * Any thread. */
-#ifndef STI_ALLOC_PLATFORM_LASTING_H
-#define STI_ALLOC_PLATFORM_LASTING_H
+#ifndef STI_ALLOC_PLATFORM_PERMANENT_H
+#define STI_ALLOC_PLATFORM_PERMANENT_H
 
 #include <link.h>
 #include <stdbool.h>
@@ -54,13 +54,13 @@ void sti_readable_note(const void *address, int protection);
 
 /* The system's own mprotect, with a key or without, whatever this library overrides. */
 #define STI_NO_KEY (-1)
-int sti_protect_plainly(void *address, size_t length, int protection, int key);
+int sti_real_protect(void *address, size_t length, int protection, int key);
 
 /* Is it that of a runtime of OpenMP, or of what stint_module_keep has added? Their blocks are the process's.
  * Cold. */
 bool sti_caller_is_kept(const void *caller);
 
 /* At start. */
-void sti_lasting_start(void);
+void sti_permanent_start(void);
 
 #endif

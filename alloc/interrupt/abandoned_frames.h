@@ -2,8 +2,8 @@
  *
  * Frames that are left without a word to them: by a jump of the program's, or with forks that they made. What this
  * library keeps of them is ended first. Thread of the scope only. */
-#ifndef STI_ALLOC_INTERRUPT_LEFT_FRAMES_H
-#define STI_ALLOC_INTERRUPT_LEFT_FRAMES_H
+#ifndef STI_ALLOC_INTERRUPT_ABANDONED_FRAMES_H
+#define STI_ALLOC_INTERRUPT_ABANDONED_FRAMES_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Frames that are left without a word to them: by a jump of the program's, or with forks that they made; see
- * left_frames.h. Thread of the scope only. */
-#include "left_frames.h"
+ * abandoned_frames.h. Thread of the scope only. */
+#include "abandoned_frames.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -46,15 +46,15 @@ static void leave_frames(struct sti_scope *scope, const struct sti_way *way)
     sti_hold_leave(&scope->holds, way);
 }
 
-_Noreturn static void fail(struct sti_scope *scope, const sigset_t *mask)
+_Noreturn static void way_fail_scope(struct sti_scope *scope, const sigset_t *mask)
 {
     sti_forks_give_up(scope);
     sti_cxx_restore(&scope->cxx);
     sti_hold_end_regions(&scope->holds);
-    sti_interrupt_land(scope, mask);
+    sti_interrupt_jump(scope, mask);
 }
 
-__attribute__((noinline)) static void leave(const struct sti_way *way, const sigset_t *mask)
+__attribute__((noinline)) static void way_leave_frames(const struct sti_way *way, const sigset_t *mask)
 {
     struct sti_scope *scope;
     if (sti_callback_innermost != NULL && sti_way_passes(way, (uintptr_t)sti_callback_innermost))
@@ -62,7 +62,7 @@ __attribute__((noinline)) static void leave(const struct sti_way *way, const sig
     while ((scope = sti_scope_innermost()) != NULL && sti_way_passes(way, scope->frame)) {
         sti_misuse_note(scope, "its scope was left by longjmp");
         if (sti_frames_are_of_a_pool(scope))
-            fail(scope, mask);
+            way_fail_scope(scope, mask);
         sti_hooks.abandon_scope(scope);
     }
     if (sti_scope_innermost() != NULL)
@@ -73,7 +73,7 @@ void sti_way_leave(uintptr_t target, const sigset_t *mask)
 {
     struct sti_way way;
     if (may_pass_anything(target) && sti_way_find(&way, target))
-        leave(&way, mask);
+        way_leave_frames(&way, mask);
 }
 
 int sti_forks_give_up(struct sti_scope *scope)

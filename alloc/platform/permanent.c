@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What lasts as long as the process: modules that are never unloaded, and whether the variables in them can be read;
- * see lasting.h. Any thread. */
-#include "lasting.h"
+ * see permanent.h. Any thread. */
+#include "permanent.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,7 +35,7 @@
 static uintptr_t bases[MAX_MODULES];
 static size_t base_count;
 
-static bool lasts(uintptr_t base)
+static bool module_is_permanent(uintptr_t base)
 {
     size_t i = 0;
     while (i < base_count && bases[i] != base)
@@ -55,7 +55,7 @@ static const struct link_map *find_needed(const char *name)
 static void add_with_needed(const struct link_map *module)
 {
     const char *strings = NULL;
-    if (module == NULL || lasts(module->l_addr) || base_count == MAX_MODULES)
+    if (module == NULL || module_is_permanent(module->l_addr) || base_count == MAX_MODULES)
         return;
     bases[base_count++] = module->l_addr;
     for (const ElfW(Dyn) *entry = module->l_ld; entry->d_tag != DT_NULL; entry++) {
@@ -68,14 +68,14 @@ static void add_with_needed(const struct link_map *module)
     }
 }
 
-void sti_lasting_start(void)
+void sti_permanent_start(void)
 {
     add_with_needed(_r_debug.r_map);
 }
 
 bool sti_module_lasts(const struct dl_phdr_info *info)
 {
-    return lasts(info->dlpi_addr);
+    return module_is_permanent(info->dlpi_addr);
 }
 
 /* --- Modules whose blocks are the process's. Any thread.
@@ -87,7 +87,7 @@ static struct sti_caller_module kept[STI_KEPT_MODULES];
 static atomic_size_t kept_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for those that add */
 
-static bool is_listed(const void *address)
+static bool permanent_is_listed(const void *address)
 {
     size_t count = atomic_load_explicit(&kept_count, memory_order_acquire);
     size_t i = 0;
@@ -98,7 +98,8 @@ static bool is_listed(const void *address)
 
 bool sti_caller_is_kept(const void *caller)
 {
-    return !sti_caller_is_clearly_not_system(caller) && is_listed(caller) && sti_rule_is_on(STI_RULE_KEPT_MODULE);
+    return !sti_caller_is_clearly_not_system(caller) && permanent_is_listed(caller) &&
+           sti_rule_is_on(STI_RULE_KEPT_MODULE);
 }
 
 size_t sti_kept_modules(struct sti_caller_module *modules)
@@ -109,7 +110,7 @@ size_t sti_kept_modules(struct sti_caller_module *modules)
 }
 
 /* By one thread at a time. */
-static bool append(struct sti_caller_module module)
+static bool permanent_append(struct sti_caller_module module)
 {
     size_t count = atomic_load_explicit(&kept_count, memory_order_relaxed);
     if (count == STI_KEPT_MODULES)
@@ -122,8 +123,8 @@ static bool append(struct sti_caller_module module)
 /* Its own constructor may have come before ours, and has had it kept already. */
 void sti_module_keep_at_start(struct sti_caller_module module)
 {
-    if (!is_listed((const void *)module.begin))
-        append(module);
+    if (!permanent_is_listed((const void *)module.begin))
+        permanent_append(module);
 }
 
 /* Others may be asking, and find it either way. */
@@ -148,21 +149,21 @@ static void leave_no_short_way_to(const struct sti_caller_module *module)
 }
 
 /* Have the module stay that lies there and has this path. False: it is going, or has gone. */
-static bool pin(const char *path, const struct sti_caller_module *module)
+static bool module_pin(const char *path, const struct sti_caller_module *module)
 {
     const struct link_map *pinned = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     return pinned != NULL && sti_module_of((const void *)module->begin) == pinned;
 }
 
-static int keep(const char *path, struct sti_caller_module module)
+static int module_keep(const char *path, struct sti_caller_module module)
 {
     int error = 0;
-    if (!pin(path, &module))
+    if (!module_pin(path, &module))
         return ENOENT;
     pthread_mutex_lock(&lock);
-    if (is_listed((const void *)module.begin))
+    if (permanent_is_listed((const void *)module.begin))
         error = 0;
-    else if (append(module))
+    else if (permanent_append(module))
         leave_no_short_way_to(&module);
     else
         error = ENOSPC;
@@ -179,7 +180,7 @@ struct sought {
     char path[PATH_MAX];
 };
 
-static int seek(struct dl_phdr_info *info, size_t size, void *argument)
+static int module_seek(struct dl_phdr_info *info, size_t size, void *argument)
 {
     struct sought *sought = argument;
     size_t length = strlen(info->dlpi_name);
@@ -188,19 +189,19 @@ static int seek(struct dl_phdr_info *info, size_t size, void *argument)
         return 0;
     sought->is_there = true;
     sought->found = sti_caller_module_at(info);
-    if (is_listed((const void *)sought->found.begin))
+    if (permanent_is_listed((const void *)sought->found.begin))
         return 0;
     memcpy(sought->path, info->dlpi_name, length + 1);
     return 1;
 }
 
-static bool find_next(struct sought *sought)
+static bool module_find_next(struct sought *sought)
 {
-    int found = sti_modules_visit(seek, sought);
+    int found = sti_modules_visit(module_seek, sought);
     return found != 0;
 }
 
-/* As stint_mask and stint_unmask, which stand above this floor's base; but the end is no sample point: the next
+/* As stint_mask and stint_unmask, which stand above this layer's base; but the end is no sample point: the next
  * allocation is, if an interrupt is due. */
 static void begin_masked(void)
 {
@@ -223,8 +224,8 @@ int stint_module_keep(const char *name)
         return error;
     struct sought sought = { .name = name };
     begin_masked();
-    while (error == 0 && find_next(&sought))
-        error = keep(sought.path, sought.found);
+    while (error == 0 && module_find_next(&sought))
+        error = module_keep(sought.path, sought.found);
     end_masked();
     return error == 0 && !sought.is_there ? ENOENT : error;
 }
@@ -232,10 +233,10 @@ int stint_module_keep(const char *name)
 void sti_keep_openmp(const void *caller)
 {
     const struct link_map *module = sti_module_of(caller);
-    if (module == NULL || is_listed(caller) || !sti_caller_is_openmp(module->l_name))
+    if (module == NULL || permanent_is_listed(caller) || !sti_caller_is_openmp(module->l_name))
         return;
     begin_masked();
-    keep(module->l_name, sti_caller_module_of(caller));
+    module_keep(module->l_name, sti_caller_module_of(caller));
     end_masked();
 }
 
@@ -282,7 +283,7 @@ void sti_readable_note(const void *address, int protection)
 }
 
 /* Nothing but a system call, as the first may come before this library's start. */
-int sti_protect_plainly(void *address, size_t length, int protection, int key)
+int sti_real_protect(void *address, size_t length, int protection, int key)
 {
     if (key == STI_NO_KEY)
         return (int)syscall(SYS_mprotect, address, length, protection);

@@ -7,8 +7,8 @@
  *
  * How much was kept and has not been freed is known: such blocks are watched, and once there is one, free looks at a
  * mark first. Any thread. */
-#ifndef STI_ALLOC_HEAP_KEPT_H
-#define STI_ALLOC_HEAP_KEPT_H
+#ifndef STI_ALLOC_HEAP_RETAINED_H
+#define STI_ALLOC_HEAP_RETAINED_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,22 +25,22 @@ void sti_kept_watch(uintptr_t block, size_t size);
 void sti_kept_count_heap(void);
 
 /* In all that was kept and has not been freed; and of how many heaps something was, so far. */
-size_t sti_kept_bytes(void);
-uint64_t sti_kept_heaps(void);
+size_t sti_retained_bytes(void);
+uint64_t sti_retained_heaps(void);
 
-#define STI_KEPT_MARKS ((size_t)1 << 16)
+#define STI_RETAINED_MARKS ((size_t)1 << 16)
 
 /* Not 0 while a block that falls there is watched. */
-extern _Atomic uint8_t sti_kept_marks[STI_KEPT_MARKS];
+extern _Atomic uint8_t sti_retained_marks[STI_RETAINED_MARKS];
 
 /* False: it is not watched. */
-static inline bool sti_kept_may_contain(const void *block)
+static inline bool sti_retained_may_contain(const void *block)
 {
-    size_t mark = (uintptr_t)block >> 4 & (STI_KEPT_MARKS - 1);
-    return __builtin_expect(atomic_load_explicit(&sti_kept_marks[mark], memory_order_relaxed) != 0, 0);
+    size_t mark = (uintptr_t)block >> 4 & (STI_RETAINED_MARKS - 1);
+    return __builtin_expect(atomic_load_explicit(&sti_retained_marks[mark], memory_order_relaxed) != 0, 0);
 }
 
 /* It is about to be freed. */
-void sti_kept_forget(const void *block);
+void sti_retained_forget(const void *block);
 
 #endif
