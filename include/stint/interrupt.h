@@ -51,10 +51,11 @@ STINT_BEGIN_DECLS
  * of Haskell's asynchronous exceptions (Marlow and others 2001).
  *
  * An interrupt is due when a limit is passed or a token is set. It is delivered at a sample point: an allocation,
- * stint_checkpoint, the end of a mask, of an inner stint_run, or of a wait for a future; and when it comes while the
- * task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex or for the end of another
- * pool. (A preemptible task, and one that has come to the end of its worker's stack, may be stopped at any instruction
- * where the following allows it: task.h.) It is never delivered
+ * a call that makes a record (such as stint_submit), stint_checkpoint, the end of a mask, of a guard's release, of a
+ * blocking region, of an inner stint_run, of a wait for a future, or of the join of a fork that another worker took;
+ * and when it comes while the task sleeps in a wait for a future, for a slot in another pool's queue, for a stint_mutex
+ * or for the end of another pool. (A preemptible task, and one that has come to the end of its worker's stack, may be
+ * stopped at any instruction where the following allows it: task.h.) It is never delivered
  *   - while masked;
  *   - with a frame between here and the scope of code that may not be left in its midst. The program itself may, what
  *     stint_module_allow names, and some libraries of which it is known (docs/interrupts.md); others not: libc (a
@@ -63,13 +64,13 @@ STINT_BEGIN_DECLS
  *   - while the task's code holds a mutex, rwlock or spinlock (pthread's, C11's, C++'s) or a locked FILE that it took
  *     in the scope, is in pthread_once or call_once, between pthread_cleanup_push and pop (in C without -fexceptions;
  *     elsewhere that is a destructor: docs/cpp.md), in a C++ static initialiser, or in a catch block;
- *   - while a C++ exception is on its way to one.
+ *   - while a C++ exception is on its way to a catch block.
  * There an allocation still succeeds, up to the scope's grace, and then fails with ENOMEM; the interrupt follows at the
- * first safe point. A STINT_FAIL task is not left but refused its allocations, so for it only masks and the allocations
- * of libc and the loader themselves count. What libc allocates for itself is in no heap that is destroyed, so that
- * a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are closed at a rollback, unless a
- * variable points to them (docs/interrupts.md). Locks made by hand, of a semaphore too, and thread_local variables that
- * are being made are not seen: mask them. */
+ * first safe point. A STINT_FAIL task is refused its allocations, and its code is not left. So only a mask, or an
+ * allocation that libc or the loader makes for itself, delays the refusal. What libc allocates for itself is in no heap
+ * that is destroyed, so that a rollback leaves libc whole; a FILE, a DIR and a regex_t that the task left open are
+ * closed at a rollback, unless a variable points to them (docs/interrupts.md). stint does not see a lock made by hand
+ * (a semaphore too), nor the constructor of a thread_local variable. Mask both. */
 
 /* An explicit sample point, for loops that do not allocate: looks at tokens and the deadline, and delivers what is due.
  * In STINT_JUMP it may not return; in STINT_FAIL it returns and stint_is_interrupted() tells. Costs a few
@@ -138,10 +139,10 @@ STINT_API int stint_module_allow(const char *name);
  * Pango, Tcl, and what makes blocks for them are kept from the start (docs/interrupts.md), until stint_module_allow
  * names them.
  *
- * A block is the module's by the address that calls malloc's family or operator new. So what other modules allocate for
- * it (libstdc++, GLib) is not: name those too where it matters. And where a function ends in a call of malloc (a tail
- * call), the block is its caller's. Blocks that the module hands to the task, and that only the task's code would free,
- * are leaked if the task is stopped.
+ * A block is the module's by the address that calls malloc's family or operator new. A block that another module
+ * (libstdc++, GLib) allocates for it stays the task's. Keep that module too if this matters. And where a function ends
+ * in a call of malloc (a tail call), the block is its caller's. Blocks that the module hands to the task, and that only
+ * the task's code would free, are leaked if the task is stopped.
  *
  * The module must be loaded, and stays so from then on; what it has allocated before is not changed. Best called at the
  * start: for the whole process, and as long as that lives.
@@ -161,10 +162,10 @@ STINT_API int stint_module_keep(const char *name);
  * of a worker's stack that stopped the task, it has some 50 KiB of stack on a worker (docs/interrupts.md).
  *
  * A longjmp or setcontext runs the guards of the frames that it leaves, where the library overrides these functions
- * (stint_malloc_is_overridden). pthread_exit and pthread_cancel run those that the frame's own end pops: a STINT_GUARD
- * in code compiled with -fexceptions, a stint::Guard. The guards of a frame that is left in any other way are
- * dropped. A task that returns with a guard that it has not popped has failed, with EINVAL; that guard is not run, as
- * its frame is gone.
+ * (stint_malloc_is_overridden). At pthread_exit and pthread_cancel only two kinds of guard run: a STINT_GUARD in code
+ * compiled with -fexceptions, and a stint::Guard. The guards of a frame that is left in any other way are dropped. A
+ * task that returns with a guard that it has not popped has failed, with EINVAL; that guard is not run, as its frame is
+ * gone.
  *
  * In STINT_FAIL the library runs no guard: the task's allocations fail, it returns by itself, and its own code pops its
  * guards (a STINT_GUARD does so at the end of its block, stint_with when use returns). */
@@ -275,7 +276,7 @@ STINT_API void stint_hook_pop(stint_hook *hook);
  *
  * A task that waits for a mutex gives its place to a substitute worker (pool.h). An interrupt that becomes due
  * meanwhile ends the wait: some twenty milliseconds later at most the wait is a sample point, with the mutex not held.
- * Other waits are no sample points. */
+ * A wait for a mutex that ends with the lock is no sample point. */
 
 /* Its fields are the library's. */
 typedef struct stint_mutex {

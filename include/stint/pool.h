@@ -61,13 +61,13 @@ typedef struct stint_pool_options {
      * control group pays for (cpu.max, rounded up). At most 1024. */
     unsigned workers;
 
-    /* What is told of those of its tasks that do not end Ok, and do not say it themselves (observe.h). */
+    /* The report level of tasks that do not end Ok, for tasks whose own options.report is STINT_REPORT_NONE
+     * (observe.h). */
     stint_report_level report;
 
     /* Tasks that may wait at once in the submission queue; 0: 4096. Rounded up to a power of two, at least 2, at most
-     * 2^24. Tasks that have an account or a priority wait beside it, in as many slots again (not rounded). There one
-     * account may take at most eight times as many slots as are left: so of nine slots or more, one account alone
-     * always leaves one for another. */
+     * 2^24. Tasks that have an account or a priority wait beside it, in as many slots again (not rounded). There the
+     * tasks of one account and priority may take at most eight times as many slots as are free. */
     size_t queue_capacity;
 
     /* Worker threads are called name/0, name/1, ... (15 characters are kept); NULL: "stint". Copied. */
@@ -134,8 +134,8 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
 
 /* Submit fn(arg) as a task with options (NULL: no limits; copied). *future is the caller's, to be released; it is set
  * before the task can start, and NULL after any error. The wall limit counts from here. Never
- * blocks. arg is not copied: it has to live until the future has resolved; to release or cancel the future does not
- * wait for that. Inside a task of the pool, a new task without account and priority goes to that worker's own deque,
+ * blocks. arg is not copied: it has to live until the future has resolved; stint_future_release and stint_future_cancel
+ * return earlier. Inside a task of the pool, a new task without account and priority goes to that worker's own deque,
  * where idle workers steal it.
  *
  * Which task is next. The accounts that have tasks waiting share the time of the pool's workers by their
@@ -143,17 +143,15 @@ STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **
  * waits for a future, or is in a blocking region. The tasks without an account take part as if they had
  * one of their own. Next is a task of the account that has had the least time, by its weight: start-time fair queueing
  * (Goyal, Vin and Cheng 1996). As it is not known beforehand how long a task will take, each is charged what the last
- * ones of its account took, and that is corrected at its end (2DFQ: Mace and others 2016). Two accounts that always
- * have tasks waiting never differ by more than their longest tasks, one for each worker. An account that had nothing
- * waiting for a while saves nothing up. While no account has a task waiting, none is charged.
+ * ones of its account took, and that is corrected at its end (2DFQ: Mace and others 2016). If two accounts always have
+ * tasks waiting, their shares differ by at most one longest task for each worker. An account that had nothing waiting
+ * for a while saves nothing up. While no account has a task waiting, none is charged.
  *
  * 0.
- * EINVAL: pool, fn or future is NULL, or on_interrupt, priority or flags is no known value, or the options have no
- * size. E2BIG, ENOTSUP: as stint_run. EAGAIN: the queue is full (nothing was queued; wait for a future and try again).
- * EDQUOT: the account, or one above it, has its maximum of waiting tasks (nothing was queued).
- * ESHUTDOWN: the pool is being shut down.
- * ENOMEM.
- * Any thread, also in tasks and callbacks. */
+ * EINVAL: pool, fn or future is NULL, or the options are none that stint_run takes. E2BIG, ENOTSUP: as stint_run.
+ * EAGAIN: the queue is full (nothing was queued; wait for a future and try again). EDQUOT: the account, or one above
+ * it, has its maximum of waiting tasks (nothing was queued). ESHUTDOWN: the pool is being shut down. ENOMEM. Any
+ * thread, also in tasks and callbacks. */
 STINT_API int stint_submit(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                            stint_future **future);
 
@@ -291,7 +289,8 @@ typedef struct stint_worker_statistics {
 #define STINT_WORKER_STATISTICS_INIT STINT_SIZED_INIT_(stint_worker_statistics)
 
 /* Read the numbers of a pool, or of its worker number index (substitutes come after the pool's own). Each number is
- * right by itself, at some moment during the call. A task that started is counted before its future is ready.
+ * right by itself, at some moment during the call. A task is counted in `outcomes` before its future resolves, if its
+ * function was called.
  *
  * 0; EINVAL: an argument is NULL, *statistics has no size, or there is no such worker. Any thread. */
 STINT_API int stint_pool_read(const stint_pool *pool, stint_pool_statistics *statistics);

@@ -51,7 +51,7 @@ typedef struct stint_completions stint_completions;
  * into structures of its caller's may point nowhere, so look at the outcome first. arg is not copied. */
 typedef int stint_fn(void *arg, void **value);
 
-/* The limits of one task. 0 in a field: no such limit. It stays as it is: a limit that is added later is a field of
+/* The limits of one task. 0 in a field: no such limit. This struct never grows. A new limit becomes a field of
  * stint_options.
  *
  * The allocation limit is the idea of Haskell's setAllocationCounter (Marlow 2014): it bounds work and is
@@ -68,14 +68,14 @@ typedef struct stint_budget {
     size_t memory;
 
     /* Nanoseconds that it may take, from the submission or from the call of stint_run. Checked in stint_checkpoint and
-     * at sample points: at the latest every 16 KiB that are allocated (every 112 KiB while that takes less than
-     * milliseconds), and at the first allocation after the time has come. */
+     * at sample points: at the latest every 16 KiB that are allocated (every 112 KiB while the task allocates that much
+     * within a clock tick of some milliseconds), and at the first allocation after the time has come. */
     uint64_t wall_ns;
 
-    /* Nanoseconds of processor time, of the thread that it runs on and of those that run its stolen subtasks. The time
-     * of a stolen subtask is added when that has ended; so the limit may be passed by the time of those that run at
-     * once. Checked like the wall limit, and by the same signal where the task is preemptible. What the thread does for
-     * a task that this one waits for does not count. UINT64_MAX: only measure it. */
+    /* Nanoseconds of processor time, of the thread that it runs on and of those that run its stolen subtasks. A stolen
+     * subtask's time is added when the subtask ends. So the task may pass its limit by the time of all subtasks that
+     * run at that moment. Checked like the wall limit, and by the same signal where the task is preemptible. What the
+     * thread does for a task that this one waits for does not count. UINT64_MAX: only measure it. */
     uint64_t cpu_ns;
 
     /* Nanoseconds that it may take from the start of its function, however long it was queued before: wall_ns bounds
@@ -187,8 +187,8 @@ typedef struct stint_options {
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options) /* no limits */
 
 /* In options.flags: the times in its usage are not needed. Where the task has no limit of time either, and the process
- * no limit of memory (memory.h), its start and end read no clock, which is much of what a short task costs where that
- * is slow; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
+ * no limit of memory (memory.h), stint reads no clock at its start and end. Where the clock is slow, that is most of
+ * the cost of a short task.; its usage.wall_ns and queued_ns are 0. Otherwise it changes nothing. */
 #define STINT_UNTIMED 2U
 
 /* In the flags of stint_options and stint_pool_options: go ahead where stint_link_check says ENOTSUP. Then limits and
@@ -227,8 +227,8 @@ typedef enum stint_reason {
 /* What was measured. This struct and the next one stay as they are; what is measured later gets a call of its own. */
 typedef struct stint_usage {
     uint64_t allocated; /* bytes charged in all, exact and the same in every run of the same work */
-    uint64_t peak;      /* maximum of bytes that it held at once, as measured: the true one is at most 1/8 and a slack
-                         * above it, which is a 16th of what was allocated, at least 64 KiB and at most 1 MiB */
+    uint64_t peak; /* maximum of bytes that it held at once, as measured: the true peak may be higher, by at most 1/8 of
+                      this number plus a slack. The slack is a 16th of `allocated`, within 64 KiB and 1 MiB. */
     uint64_t samples;   /* times the meter left its fast path */
     uint64_t deferred;  /* sample points at which a due interrupt had to wait */
     uint64_t kept;      /* bytes of a rolled-back task that were kept because a root leads to them: memory.h */
@@ -236,9 +236,8 @@ typedef struct stint_usage {
     uint64_t queued_ns; /* from the submission to the start; 0 for stint_run, and STINT_UNTIMED */
     uint64_t cpu_ns;    /* processor time, as budget.cpu_ns counts it; 0 unless that is set */
     uint64_t committed; /* STINT_OK: bytes of blocks and pages that it left allocated, which are the caller's now;
-                         * otherwise 0. Never too few. Too many by what it has freed of its first 256 blocks, of which
-                         * 36 KiB at most are not looked at again, and by what was free around blocks that scopes inside
-                         * it left, or has been freed of these */
+                         * otherwise 0. The number may be too high, never too low. It may include up to 36 KiB of freed
+                         * blocks among the task's first 256, and free or freed space around blocks of inner scopes. */
 } stint_usage;
 
 #define STINT_MESSAGE_SIZE 96 /* bytes, with the zero at the end */
