@@ -221,17 +221,17 @@ static bool heaps_have(const struct sti_heap *heaps, const sti_backend_heap *bac
 }
 
 /* A task on several threads has heaps on each. */
-bool sti_task_has(const struct sti_thread *thread, uintptr_t address)
+bool sti_task_has(const struct sti_scope *scope, uintptr_t address)
 {
     const void *block = (const void *)address;
     const sti_backend_heap *backend = sti_backend_has_made(block) ? sti_backend_heap_of(block) : NULL;
     if (backend == NULL || backend == sti_backend_heap_main())
         return false;
-    for (const struct sti_scope *scope = thread->scope; scope != NULL; scope = scope->outer) {
-        if (scope->share != NULL || heaps_have(scope->heaps, backend))
+    for (const struct sti_scope *each = scope; each != NULL; each = each->outer) {
+        if (each->share != NULL || heaps_have(each->heaps, backend))
             return true;
     }
-    return sti_nursery_has(thread, backend);
+    return sti_nursery_has(scope->thread, backend);
 }
 
 /* --- What one scope has mapped --- */

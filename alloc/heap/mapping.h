@@ -88,8 +88,8 @@ void sti_mapping_fill(uintptr_t begin, uintptr_t end, enum sti_mapping_kind kind
 /* Is something between them not mapped, by anybody? Without the lock, too. */
 bool sti_mapping_has_hole(uintptr_t begin, uintptr_t end);
 
-/* Does the address lie in a heap of the task that the thread is in? Thread of the scope, without the lock. */
-bool sti_task_has(const struct sti_thread *thread, uintptr_t address);
+/* Does the address lie in a heap of this scope's or of one around it? Thread of the scope, without the lock. */
+bool sti_task_has(const struct sti_scope *scope, uintptr_t address);
 
 /* --- What one scope has mapped, or a share of a group while nothing runs there; NULL is nothing. Thread of the scope,
  * outside of it, and without the lock. --- */

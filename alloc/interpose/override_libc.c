@@ -229,7 +229,7 @@ int putenv(char *string)
 {
     STI_LIBC_FUNCTION(putenv)
     struct sti_thread *thread = sti_thread_metered;
-    if (STI_LIKELY(thread == NULL) || !sti_task_has(thread, (uintptr_t)string))
+    if (STI_LIKELY(thread == NULL) || !sti_task_has(thread->scope, (uintptr_t)string))
         return real(string);
     size_t size = strlen(string) + 1;
     char *copy = sti_record_charge(size, STI_CALLER()) ? sti_process_lasting_malloc(size) : NULL;

@@ -200,30 +200,47 @@ static void *span_key(uintptr_t begin, uintptr_t end)
 }
 
 /* All that it may have been told. By system calls, which the overrides do not see. */
-static void make_plain(struct sti_scope *scope, void *key, void *unused)
+static void make_plain(uintptr_t begin, size_t size)
 {
     const int advices[] = { MADV_DOFORK, MADV_KEEPONFORK, MADV_DODUMP, MADV_GUARD_REMOVE };
-    uintptr_t begin = (uintptr_t)key >> LENGTH_BITS << PAGE_BITS;
-    size_t size = ((uintptr_t)key & (((uintptr_t)1 << LENGTH_BITS) - 1)) << PAGE_BITS;
-    (void)scope;
-    (void)unused;
-    if (!sti_backend_has_made((void *)begin))
-        return;
     sti_real_protect((void *)begin, size, PROT_READ | PROT_WRITE, STI_NO_KEY);
     syscall(SYS_munlock, begin, size);
     for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
         syscall(SYS_madvise, begin, size, advices[i]);
 }
 
-static const struct sti_undo_kind of_protected = { .sort = STI_UNDO_OF_PAGES, .undo = make_plain };
-static const struct sti_undo_kind of_advised = { .sort = STI_UNDO_OF_PAGES, .undo = make_plain };
+/* What the task has freed since may be another heap's, whose task has told the kernel something of it: that stays.
+ * mimalloc gives pages from one heap to another in slices, and of a page of some MiB it knows the first ones only: what
+ * it does not know is whose those before it are. */
+static void make_own_plain(struct sti_scope *scope, void *key, void *unused)
+{
+    uintptr_t at = (uintptr_t)key >> LENGTH_BITS << PAGE_BITS;
+    uintptr_t end = at + (((uintptr_t)key & (((uintptr_t)1 << LENGTH_BITS) - 1)) << PAGE_BITS);
+    bool is_own = false;
+    uintptr_t first = at;
+    (void)unused;
+    for (uintptr_t next; at < end; at = next) {
+        next = (at | (STI_BACKEND_SLICE - 1)) + 1 < end ? (at | (STI_BACKEND_SLICE - 1)) + 1 : end;
+        bool was_own = is_own;
+        is_own = sti_backend_has_made((void *)at) ? sti_task_has(scope, at) : is_own;
+        if (is_own && !was_own)
+            first = at;
+        if (was_own && !is_own)
+            make_plain(first, at - first);
+    }
+    if (is_own)
+        make_plain(first, end - first);
+}
+
+static const struct sti_undo_kind of_protected = { .sort = STI_UNDO_OF_PAGES, .undo = make_own_plain };
+static const struct sti_undo_kind of_advised = { .sort = STI_UNDO_OF_PAGES, .undo = make_own_plain };
 
 /* The call is about to do so, and is charged for the entry. False: out of memory. */
 static bool note_pages(const struct sti_undo_kind *kind, uintptr_t begin, uintptr_t end, const void *caller)
 {
     struct sti_thread *thread = mapping_asker(caller);
     void *key = span_key(begin, end);
-    if (thread == NULL || !sti_task_has(thread, begin))
+    if (thread == NULL || !sti_task_has(thread->scope, begin))
         return true;
     return key != NULL && sti_record_charge_to(thread, RECORD, caller) && sti_undo_add(kind, key, NULL);
 }
@@ -369,7 +386,7 @@ static int pages_protect(void *address, size_t length, int protection, int key, 
     if ((reserved > 0 && !take_into_use(begin, end)) || (!opens && !note_pages(&of_protected, begin, end, caller)))
         return mapping_refuse(ENOMEM);
     int result = sti_real_protect(address, length, protection, key);
-    if (result == 0 && opens) /* a part of what is noted is done again with the rest of it */
+    if (result == 0 && opens) /* a part of what is noted stays so with the rest of it */
         sti_undo_end(&of_protected, span_key(begin, end), NULL);
     return result;
 }

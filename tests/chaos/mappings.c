@@ -31,15 +31,23 @@ static void add(uint64_t *sum, const unsigned char *pages, size_t size)
         chaos_add(sum, pages + i, 1);
 }
 
-/* A hole in the middle; the rest is read. */
+/* A hole in the middle, and what is left is read. The hole is whoever's maps something next: so the rest goes in two
+ * parts. */
 static int cut(unsigned char *pages, size_t size, uint64_t *sum)
 {
     size_t third = size / 3 / PAGE * PAGE;
-    if (munmap(pages + third, third) != 0 || mprotect(pages, third, PROT_READ) != 0)
+    if (munmap(pages + third, third) != 0) {
+        munmap(pages, size);
         return -1;
-    add(sum, pages, third);
-    add(sum, pages + 2 * third, size - 2 * third);
-    return 0;
+    }
+    int error = mprotect(pages, third, PROT_READ);
+    if (error == 0) {
+        add(sum, pages, third);
+        add(sum, pages + 2 * third, size - 2 * third);
+    }
+    munmap(pages, third);
+    munmap(pages + 2 * third, size - 2 * third);
+    return error;
 }
 
 static int grow(unsigned variant, uint64_t *sum)
@@ -56,10 +64,9 @@ static int grow(unsigned variant, uint64_t *sum)
     }
     fill(grown + SMALL, GROWN - SMALL, variant + 1);
     void *block = malloc(500);
-    int error = block != NULL ? cut(grown, GROWN, sum) : -1;
+    int error = cut(grown, GROWN, sum);
     free(block);
-    munmap(grown, GROWN);
-    return error;
+    return block != NULL ? error : -1;
 }
 
 static int share(unsigned variant, uint64_t *sum)

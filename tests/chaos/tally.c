@@ -213,8 +213,9 @@ void chaos_tally_batch(void)
     judge_descriptors();
     if (!tally.terminal && !tally.options->verbose)
         return;
-    fprintf(stderr, "%s%" PRIu64 " interrupts, %.0f/s, %zu MiB resident, %u failed%s", tally.terminal ? "\r" : "",
-            tally.interrupts, (double)tally.interrupts / chaos_tally_seconds(), memory / MIB, tally.failures,
+    fprintf(stderr, "%s%" PRIu64 " interrupts, %.0f/s, %zu MiB resident, %zu KiB kept, %u failed%s",
+            tally.terminal ? "\r" : "", tally.interrupts, (double)tally.interrupts / chaos_tally_seconds(),
+            memory / MIB, stint_roots_kept_bytes() >> 10, tally.failures,
             tally.terminal && !tally.options->verbose ? "   " : "\n");
 }
 

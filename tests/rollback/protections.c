@@ -262,6 +262,40 @@ TEST(pages_of_which_it_has_opened_the_first_can_all_be_used_after_it)
     allocate_everywhere(STACK);
 }
 
+/* mimalloc gives pages of this size from one heap to another at once, and the lowest first. */
+static int free_what_it_has_opened(void *arg, void **value)
+{
+    struct work *work = arg;
+    (void)value;
+    char *block = new_stack(work->size);
+    if (block == NULL || mprotect(block, work->size, PROT_READ) != 0)
+        return ENOMEM;
+    for (size_t i = 0; i < work->size; i += PAGE)
+        mprotect(block + i, PAGE, BOTH);
+    uintptr_t place = (uintptr_t)block;
+    free(block);
+    stint_keep_begin(); /* the process's heap is another */
+    for (unsigned i = 0; (uintptr_t)work->other != place && i < 8; i++) {
+        work->other = new_stack(work->size);
+        if (work->other == NULL)
+            break;
+    }
+    int result = (uintptr_t)work->other == place ? mprotect(work->other, PAGE, PROT_NONE) : -1;
+    stint_keep_end();
+    return result == 0 ? EIO : ENOMEM;
+}
+
+TEST(a_guard_page_of_another_heap_stays_where_the_task_has_opened_a_range_in_parts_and_freed_it)
+{
+    (void)state;
+    struct work work = { .size = MIB };
+    assert_int_equal(run_task(free_what_it_has_opened, &work, NULL).error, EIO);
+    assert_false(is_readable(work.other));
+    assert_true(is_readable(work.other + PAGE));
+    assert_int_equal(mprotect(work.other, PAGE, BOTH), 0);
+    free(work.other);
+}
+
 static int hand_over(void *arg, void **value)
 {
     struct work *work = arg;
