@@ -12,8 +12,7 @@ failed=0
 for header in "$include"/stint/*.h; do
     name=$(basename "$header" .h)
     # Up to the end of main.
-    sed -n '/\*\//q; /^ \*     int main/,/^ \*     }$/{ s/^ \*     //p; s/^ \*$//p; /^}$/q }; s/^ \*     //p; s/^ \*$//p' \
-        "$header" >"$name.c"
+    sed -n 's/ \*\/$//; s/^ \*     //p; s/^ \*$//p; /^}$/{ x; /main/q; x }; /^int main/h' "$header" >"$name.c"
     if ! grep -q '^int main' "$name.c"; then
         echo "$name.h begins without a program" >&2
         failed=1
