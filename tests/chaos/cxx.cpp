@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 #include <sstream>
-#include <stint/guard.hpp>
+#include <stint/stint.hpp>
 #include <string>
 #include <utility>
 
