@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "alloc/meter/account.h"
+#include "alloc/platform/instrumentation.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
 #include "alloc/scope/context.h"
@@ -454,7 +455,7 @@ static bool take_slot_from_one(const struct sti_fair_queue *fair_queue, struct a
 
 void sti_fair_queue_pass_on(struct sti_fair_queue *fair_queue)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    sti_fence();
     bool any = sti_fair_queue_are_ready(fair_queue);
     while (any) {
         struct afterwards afterwards = { .account = NULL };

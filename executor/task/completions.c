@@ -46,7 +46,8 @@ struct stint_completions {
     atomic_uint references;
     _Atomic(struct entry *) arrived; /* newest first */
     pthread_mutex_t lock;
-    struct entry *first; /* taken, oldest first; under the lock */
+    struct entry *first; /* taken, oldest first; this and the next one under the lock */
+    struct entry *lent;  /* read by the last call, with a payload that lives until the next one */
     pthread_mutex_t waking;
     int descriptor; /* written to and closed under waking; -1: closed */
 };
@@ -72,12 +73,30 @@ static struct entry *completions_take_first(stint_completions *queue)
     return first;
 }
 
+static void entry_end(struct entry *entry)
+{
+    if (entry->completion.outcome.payload != NULL)
+        sti_task_release(entry->completion.future);
+    sti_process_free(entry);
+}
+
+static void entries_end(struct entry *list)
+{
+    while (list != NULL) {
+        struct entry *next = list->next;
+        entry_end(list);
+        list = next;
+    }
+}
+
 static void completions_forget(stint_completions *queue)
 {
     struct entry *entry;
+    entries_end(queue->lent);
+    queue->lent = NULL;
     do {
         while ((entry = completions_take_first(queue)) != NULL)
-            sti_process_free(entry);
+            entry_end(entry);
         take_arrived(queue);
     } while (queue->first != NULL);
 }
@@ -117,6 +136,8 @@ static void completions_arrive(struct sti_continuation *continuation)
     struct entry *entry = (struct entry *)continuation;
     stint_completions *queue = entry->queue;
     entry->completion.outcome = continuation->task->outcome;
+    if (entry->completion.outcome.payload != NULL) /* it lives as long as the future is referred to */
+        sti_task_retain(continuation->task);
     struct entry *before = atomic_load_explicit(&queue->arrived, memory_order_relaxed);
     do {
         entry->next = before;
@@ -200,6 +221,7 @@ int stint_completions_create(stint_completions **queue)
     pthread_mutex_init(&created->lock, NULL);
     pthread_mutex_init(&created->waking, NULL);
     created->first = NULL;
+    created->lent = NULL;
     *queue = created;
     return 0;
 }
@@ -231,13 +253,21 @@ int stint_completions_read(stint_completions *queue, stint_completion *array, si
     struct entry *entry;
     bool is_silent = false;
     sti_real_mutex_lock(&queue->lock);
+    struct entry *read_before = queue->lent;
+    queue->lent = NULL;
     while (*count < max && (entry = next_entry(queue, &is_silent)) != NULL) {
         array[(*count)++] = entry->completion;
-        sti_process_free(entry);
+        if (entry->completion.outcome.payload == NULL) {
+            sti_process_free(entry);
+        } else {
+            entry->next = queue->lent;
+            queue->lent = entry;
+        }
     }
     if (queue->first != NULL)
         completions_wake(queue);
     sti_real_mutex_unlock(&queue->lock);
+    entries_end(read_before);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "alloc/meter/account.h"
+#include "alloc/platform/instrumentation.h"
 #include "alloc/platform/module.h"
 #include "executor/base/split.h"
 #include "executor/base/state.h"
@@ -500,7 +501,7 @@ static void put_on_list(struct sti_sleeper *sleeper)
     sleeper->is_listed = true;
     sleeper->worker->slept = sleeper;
     atomic_fetch_add_explicit(&listed, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
+    sti_fence();
 }
 
 /* One that is told goes off the list: one of a circle, or of those who are stuck, is enough as a rule. Who is stuck
@@ -529,7 +530,7 @@ void sti_deadlock_leave(struct sti_sleeper *sleeper)
 void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
 {
     struct sti_sleeper *sleeper;
-    atomic_thread_fence(memory_order_seq_cst);
+    sti_fence();
     bool all = all_sleep(pool);
     bool is_bound = task != NULL && task->options.account != NULL;
     if ((!all && !is_bound) || atomic_load_explicit(&listed, memory_order_relaxed) == 0)
@@ -549,7 +550,7 @@ void sti_deadlock_stir(const stint_pool *pool, sti_task *task)
 
 void sti_deadlock_look_again(void)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    sti_fence();
     if (atomic_load_explicit(&listed, memory_order_relaxed) == 0)
         return;
     sti_real_mutex_lock(&lock);

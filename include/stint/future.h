@@ -196,6 +196,9 @@ STINT_API void stint_future_release(stint_future *future);
 typedef struct stint_completion {
     stint_future *future; /* which one; good only for comparing if the caller has released it */
     void *data;           /* that it was added with, or that of the task's options */
+
+    /* Its payload lives until the future is released, and at least until the queue is read again or destroyed: where
+     * several threads read, keep the future until you have read the payload. */
     stint_outcome outcome;
 } stint_completion;
 

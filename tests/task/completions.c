@@ -67,6 +67,34 @@ TEST(without_a_descriptor_no_queue_is_made)
     assert_null(queue);
 }
 
+static int fail_with_text(void *text, void **value)
+{
+    (void)value;
+    return stint_fail(EBADMSG, text, 3000);
+}
+
+TEST(a_payload_lives_until_the_next_reading_although_the_future_has_been_released)
+{
+    static char text[3000];
+    memset(text, 'x', sizeof text - 1);
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
+    stint_completions *queue = make_queue();
+    const stint_options options = { .size = sizeof options, .completions = queue };
+    for (int i = 0; i < 100; i++) {
+        stint_completion completion;
+        stint_future *future = submit(pool, fail_with_text, text, &options);
+        stint_future_release(future);
+        while (read_some(queue, &completion, 1) == 0)
+            is_readable(queue, 1000);
+        stint_future_release(submit(pool, give, NULL, NULL)); /* another task's record */
+        assert_int_equal(completion.outcome.payload_size, sizeof text);
+        assert_memory_equal(completion.outcome.payload, text, sizeof text);
+    }
+    stint_future_release(submit(pool, fail_with_text, text, &options)); /* read by nobody */
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_completions_destroy(queue);
+}
+
 TEST(a_future_arrives_when_it_has_resolved_with_all_that_was_added)
 {
     stint_pool *pool = make_pool(.workers = 1, .queue_capacity = 1 << 16);
