@@ -64,7 +64,8 @@ typedef struct stint_account_limits {
 
     /* Its share of the time of a pool's workers beside the other accounts that have tasks waiting there, like
      * cpu.weight of a control group: 1 to 10000; 0 means 100, which is also what all tasks without an account have
-     * together. An account with twice the weight of another gets twice the time. Only this account's own tasks count:
+     * together. An account with twice the weight of another gets twice
+     * the time, over a long run; the numbers of its tasks may differ. Only this account's own tasks count:
      * accounts below it have weights of their own. */
     unsigned weight;
 

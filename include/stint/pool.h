@@ -89,6 +89,7 @@ typedef struct stint_pool_options {
     bool hold_near_memory_limit;
 
     unsigned flags; /* 0 or STINT_ALLOW_UNMETERED (stint.h): start the pool; each task has flags of its own */
+
     /* A task is overdue when it still runs so many nanoseconds after its deadline (budget.wall_ns or run_ns): because
      * it makes no sample points, is masked, holds a lock, or runs in a library. Then a substitute worker, if one is
      * left, takes its worker's place until it ends, so the pool keeps its width. And on_overdue (may be NULL) is called

@@ -249,7 +249,8 @@ typedef struct stint_outcome {
     /* STINT_OK: 0. STINT_CANCELLED: ECANCELED. STINT_ERROR: the function's own code; for the limits of bytes and the
      * stack ENOMEM; for the account and the tracker EDQUOT; for a deadline, before or after the start, and for
      * processor time ETIMEDOUT; for an exception the code of a std::system_error, ENOMEM if it is std::bad_alloc, and
-     * otherwise -1; of a walled task for a crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. */
+     * otherwise -1; of a walled task for a crash EFAULT, for an exit and a kill ECHILD, for a broken reply EPROTO. To
+     * tell a person, print the reason and the message; strerror of these codes would mislead. */
     int error;
 
     void *value; /* STINT_OK: the task's value, the caller's from now on; otherwise NULL */

@@ -121,19 +121,21 @@ class AccountLimits
         limits_.running = tasks;
         return *this;
     }
-    /* Tasks that may wait in pools' queues at once. */
     /* Tell the program when they have used more than so many hundredths of a limit: stint_warnings_set. */
     AccountLimits &warn(unsigned percent) noexcept
     {
         limits_.warn = percent;
         return *this;
     }
+
+    /* Tasks that may wait in pools' queues at once. */
     AccountLimits &waiting(std::size_t tasks) noexcept
     {
         limits_.waiting = tasks;
         return *this;
     }
-    /* Its share of a pool's processor time: 1 to 10000, where 100 is what others have. */
+
+    /* Its share of the time of a pool's workers: 1 to 10000, where 100 is what others have. */
     AccountLimits &weight(unsigned weight) noexcept
     {
         limits_.weight = weight;
