@@ -299,7 +299,8 @@ TEST(a_task_that_waits_for_a_compound_of_itself_is_told)
     assert_int_equal(stint_pool_destroy(relatives.pool), 0);
 }
 
-/* --- Cancelled by a callback --------------------------------------------------------------------------------------- */
+/* --- Cancelled by a callback
+ * --------------------------------------------------------------------------------------- */
 
 static void cancel_twice(stint_future *future, const stint_outcome *outcome, void *compound)
 {
