@@ -189,6 +189,39 @@ TEST(null_and_a_second_join_are_refused)
     everywhere(misuse, &something, &something);
 }
 
+static int fork_and_forget(void *subtask, void **value)
+{
+    (void)value;
+    return stint_fork(subtask, leave_value, NULL);
+}
+
+/* The fork of the scope that has ended had the place that the first one here has now. */
+static int join_what_was_settled(void *arg, void **value)
+{
+    stint_subtask settled, first, second;
+    stint_outcome inner;
+    void *values[2] = { NULL };
+    (void)value;
+    int error = stint_run(fork_and_forget, &settled, NULL, &inner);
+    if (error != 0 || inner.status != STINT_ERROR)
+        return EPROTO;
+    stint_fork(&first, give_back, &values[0]);
+    stint_fork(&second, give_back, &values[1]);
+    *(int *)arg = stint_join(&settled, NULL);
+    if (stint_join(&second, &values[1]) != 0 || stint_join(&first, &values[0]) != 0)
+        return EPROTO;
+    return values[0] == &values[0] && values[1] == &values[1] ? 0 : EPROTO;
+}
+
+TEST(a_fork_that_was_settled_is_not_joined_in_place_of_another)
+{
+    int error = 0;
+    stint_pool *pool = make_pool(.workers = 1);
+    assert_ok(run_in_pool(pool, join_what_was_settled, &error, NULL));
+    assert_int_equal(error, EINVAL);
+    stint_pool_destroy(pool);
+}
+
 struct foreign {
     stint_subtask subtask;
     int error;

@@ -179,6 +179,33 @@ TEST(what_an_inner_scope_leaves_locked_is_held_by_the_one_around_it)
     assert_free(&second);
 }
 
+static int lock_and_run(void *lock, void **value)
+{
+    (void)value;
+    stint_outcome outcome;
+    pthread_mutex_lock(lock);
+    return stint_run(do_nothing, NULL, NULL, &outcome);
+}
+
+static int unlock_for_both(void *arg, void **value)
+{
+    (void)value;
+    struct task *task = arg;
+    stint_outcome outcome;
+    stint_run(lock_and_run, &first, NULL, &outcome);
+    stint_token_set(task->token);
+    allocate_and_go_on(task);
+    pthread_mutex_unlock(&first);
+    allocate_and_stop(task);
+    return 0;
+}
+
+TEST(so_is_what_one_leaves_locked_that_another_ran_inside)
+{
+    run_cancelled(unlock_for_both, 1);
+    assert_free(&first);
+}
+
 TEST(what_a_task_leaves_locked_is_not_held_by_the_next)
 {
     for (int round = 0; round < 3; round++) {

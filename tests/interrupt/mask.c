@@ -291,6 +291,20 @@ TEST(a_task_that_has_finished_is_not_interrupted_any_more)
     stint_token_release(finishing.token);
 }
 
+TEST(a_task_that_has_finished_is_not_stopped_by_a_limit_of_bytes_either)
+{
+    static const stint_budget budgets[] = { { .allocation = LIMIT }, { .memory = LIMIT } };
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        struct finishing finishing;
+        stint_options options;
+        make_finishing(&finishing, &options);
+        options.budget = budgets[i];
+        assert_ok(run_task(finish_and_go_on, &finishing, &options));
+        assert_true(finishing.finished && finishing.went_on);
+        stint_token_release(finishing.token);
+    }
+}
+
 static int finish_inside(void *arg, void **value)
 {
     stint_outcome inner;

@@ -40,6 +40,14 @@ static int forget_a_mask(void *arg, void **value)
     return 0;
 }
 
+static int fail_masked(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    stint_mask();
+    return EPROTO;
+}
+
 static int forget_a_keep(void *arg, void **value)
 {
     (void)arg;
@@ -339,6 +347,7 @@ static const struct misuse {
       { "returned without popping a guard", "returned without popping a guard" } },
     { forget_a_hook, run_and_check, EINVAL, { "returned without popping a hook", "returned without popping a hook" } },
     { forget_a_mask, run_and_check, EINVAL, { "returned without stint_unmask", "returned without stint_unmask" } },
+    { fail_masked, run_and_check, EPROTO, { "returned without stint_unmask", "returned without stint_unmask" } },
     { forget_a_keep, run_and_check, EINVAL, { "returned without stint_keep_end", "returned without stint_keep_end" } },
     { forget_a_join, run_and_check, EINVAL, { "returned without joining a fork", "returned without joining a fork" } },
     { exit_thread, end_thread_and_check, 0, { "its thread ends inside it", NULL } },

@@ -373,6 +373,13 @@ TEST(interrupts_are_counted_by_the_way_they_are_delivered_and_by_the_rule_that_d
     free(after);
 }
 
+TEST(a_size_that_cannot_be_had_is_no_fault_of_a_heap)
+{
+    volatile size_t size = SIZE_MAX / 2 + 1;
+    assert_null(stint_malloc(size));
+    assert_true(read_metric("stint_heap_faults_total") == 0);
+}
+
 static void *kept_block;
 
 static int leave_a_block_and_fail(void *arg, void **value)

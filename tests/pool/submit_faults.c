@@ -287,6 +287,33 @@ TEST(a_submission_without_memory_leaves_nothing)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* One that may wait, and none before it: what was refused for lack of memory does not count. */
+TEST(a_submission_without_memory_does_not_wait_in_its_account)
+{
+    stint_pool *pool = make_warm_pool(1, 0);
+    stint_options options = { .size = sizeof options, .account = make_account(NULL, .waiting = 1) };
+    struct gate gate = { 0 };
+    stint_future *future;
+    stint_future *holder = submit(pool, gate_hold, &gate, NULL);
+    gate_await(&gate, 1);
+    int error = ENOMEM;
+    unsigned refused = 0;
+    for (unsigned nth = 1; error == ENOMEM; nth++) {
+        countdown = nth;
+        error = stint_submit(pool, run, NULL, &options, &future);
+        countdown = 0;
+        refused += error == ENOMEM;
+        assert_int_equal(usage_of(options.account).waiting, error == 0);
+    }
+    assert_int_equal(error, 0);
+    assert_true(refused >= 3); /* the task, its entry in the queue, and that of its account */
+    gate_open(&gate);
+    take(holder);
+    take(future);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(options.account);
+}
+
 TEST(a_submission_to_a_full_or_a_closed_pool_leaves_nothing)
 {
     stint_pool *pool = make_warm_pool(1, 2);

@@ -105,6 +105,55 @@ TEST(a_place_that_gets_free_is_given_to_one_who_waits)
     empty(&full);
 }
 
+struct own_waiter {
+    struct gate begin;
+    stint_future *awaited;
+};
+
+static int await_when_open(void *arg, void **value)
+{
+    struct own_waiter *own = arg;
+    gate_hold(&own->begin, value);
+    return stint_future_wait(own->awaited, NULL);
+}
+
+/* The only worker takes the task out of its turn, and stays in it. */
+TEST(a_place_that_gets_free_as_a_task_runs_what_it_waits_for_is_given_to_one_who_waits)
+{
+    stint_pool *pool = make_pool(.workers = 1, .queue_capacity = CAPACITY);
+    stint_account *account = make_account(NULL, .weight = 100);
+    stint_options options = { .size = sizeof options, .account = account };
+    struct own_waiter own = { .awaited = NULL };
+    struct gate gate = { 0 };
+    struct waiter waiter;
+    stint_future *queued[CAPACITY + 1];
+    unsigned count = 0;
+    stint_future *holder = submit(pool, await_when_open, &own, NULL);
+    gate_await(&own.begin, 1);
+    own.awaited = submit_for(pool, gate_hold, &gate, account);
+    while (stint_submit(pool, give, NULL, &options, &queued[count]) == 0)
+        count++;
+    start_waiting(&waiter, pool, account);
+    for (int i = 0; i < 100; i++)
+        gate_nap();
+    assert_false(atomic_load(&waiter.ready));
+    gate_open(&own.begin);
+    gate_await(&gate, 1);
+    for (int i = 0; i < 60000 && !atomic_load(&waiter.ready); i++)
+        nap_ms(1);
+    assert_true(atomic_load(&waiter.ready));
+    gate_open(&gate);
+    pthread_join(waiter.thread, NULL);
+    assert_int_equal(waiter.error, 0);
+    assert_ptr_equal(take(waiter.future).value, &waiter);
+    assert_ok(take(holder));
+    assert_ok(take(own.awaited));
+    for (unsigned i = 0; i < count; i++)
+        assert_ok(take(queued[i]));
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
 TEST(shutting_down_ends_the_wait)
 {
     for (int round = 0; round < 2; round++) {

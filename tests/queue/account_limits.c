@@ -244,6 +244,107 @@ TEST(a_task_of_another_pool_does_not_wait_for_this_pool_s_backlog)
     stint_account_release(account);
 }
 
+static void await_held_back(const stint_pool *pool, size_t wanted)
+{
+    while (read_pool(pool).held_back != wanted)
+        gate_nap();
+}
+
+struct in_order {
+    atomic_uint *next;
+    unsigned place;
+};
+
+static int take_a_place(void *arg, void **value)
+{
+    struct in_order *in_order = arg;
+    (void)value;
+    in_order->place = atomic_fetch_add(in_order->next, 1);
+    return 0;
+}
+
+#define LONG_WAIT_MS 110 /* by then a slot is given to the pool whose task was refused first, idle or not */
+
+/* The slot comes from another pool: so it is given to one of the tasks that are held back here. */
+TEST(a_slot_is_for_the_task_that_was_refused_first_whatever_its_priority)
+{
+    for (int order = 0; order < 2; order++) {
+        stint_pool *pools[2] = { make_pool(.workers = 1), make_pool(.workers = 1) };
+        stint_account *account = make_account(NULL, .running = 1);
+        struct gate gate = { 0 };
+        atomic_uint next = 0;
+        struct in_order places[2] = { { .next = &next }, { .next = &next } };
+        stint_future *futures[2];
+        stint_future *holder = submit_for(pools[0], gate_hold, &gate, account);
+        gate_await(&gate, 1);
+        for (int i = 0; i < 2; i++) {
+            futures[i] = submit_as(pools[1], take_a_place, &places[i], account,
+                                   i == order ? STINT_PRIORITY_LOW : STINT_PRIORITY_HIGH);
+            await_held_back(pools[1], (size_t)i + 1);
+        }
+        nap_ms(LONG_WAIT_MS);
+        gate_open(&gate);
+        for (int i = 0; i < 2; i++) {
+            assert_ok(take_in_time(futures[i]));
+            assert_int_equal(places[i].place, i);
+        }
+        assert_ok(take(holder));
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(stint_pool_destroy(pools[i]), 0);
+        stint_account_release(account);
+    }
+}
+
+struct outsider {
+    stint_account *account;
+    struct gate gate;
+    pthread_t thread;
+};
+
+static void *run_outside(void *arg)
+{
+    struct outsider *outsider = arg;
+    const stint_options options = { .size = sizeof options, .account = outsider->account };
+    stint_outcome outcome;
+    return (void *)(intptr_t)stint_run(gate_hold, &outsider->gate, &options, &outcome);
+}
+
+/* The first one was refused by the account above, which has a slot again when its own account has none any more. */
+TEST(a_slot_that_the_first_in_line_cannot_use_is_given_to_the_next)
+{
+    stint_pool *pools[3];
+    stint_account *parent = make_account(NULL, .running = 2);
+    stint_account *account = make_account(parent, .running = 2);
+    struct outsider outsider = { .account = make_account(parent, .running = 0) };
+    struct gate gate = { 0 };
+    atomic_uint ran = 0;
+    for (int i = 0; i < 3; i++)
+        pools[i] = make_pool(.workers = 1);
+    stint_future *holder = submit_for(pools[0], gate_hold, &gate, account);
+    gate_await(&gate, 1);
+    assert_int_equal(pthread_create(&outsider.thread, NULL, run_outside, &outsider), 0);
+    gate_await(&outsider.gate, 1);
+    stint_future *first = submit_for(pools[1], count_run, &ran, account);
+    await_held_back(pools[1], 1);
+    stint_future *next = submit_for(pools[2], count_run, &ran, outsider.account);
+    await_held_back(pools[2], 1);
+    nap_ms(LONG_WAIT_MS);
+    const stint_account_limits fewer = { .size = sizeof fewer, .running = 1 };
+    assert_int_equal(stint_account_set_limits(account, &fewer), 0);
+    gate_open(&outsider.gate);
+    assert_ok(take_in_time(next));
+    assert_false(stint_future_is_ready(first));
+    gate_open(&gate);
+    assert_ok(take_in_time(first));
+    assert_ok(take(holder));
+    pthread_join(outsider.thread, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(stint_pool_destroy(pools[i]), 0);
+    stint_account_release(outsider.account);
+    stint_account_release(account);
+    stint_account_release(parent);
+}
+
 struct runner {
     stint_account *account;
     pthread_t thread;

@@ -288,6 +288,45 @@ TEST(a_task_that_waits_for_one_of_its_own_account_makes_way_for_it)
     stint_account_release(first.account);
 }
 
+struct pair {
+    struct gate begin;
+    stint_future *_Atomic awaited;
+};
+
+static int await_it_in_its_account(void *arg, void **value)
+{
+    struct pair *pair = arg;
+    (void)value;
+    gate_hold(&pair->begin, value);
+    return stint_future_wait(await_pointer(&pair->awaited), NULL);
+}
+
+/* Where it has the account's last slot, and the task with the other one goes on for long. */
+TEST(a_task_runs_what_it_waits_for_in_its_own_full_account_without_falling_asleep)
+{
+    stint_pool *pool = make_pool(.workers = 2, .substitutes = STINT_NO_SUBSTITUTES);
+    stint_account *account = make_account(NULL, .running = 2);
+    struct pair pair = { .awaited = NULL };
+    struct gate gate = { 0 };
+    struct crowd crowd = { 0 };
+    stint_future *holder = submit_for(pool, gate_hold, &gate, account);
+    stint_future *waiter = submit_for(pool, await_it_in_its_account, &pair, account);
+    gate_await(&gate, 1);
+    gate_await(&pair.begin, 1);
+    stint_future *awaited = submit_for(pool, be_inside, &crowd, account);
+    atomic_store(&pair.awaited, awaited);
+    gate_open(&pair.begin);
+    assert_ok(take_in_time(waiter));
+    assert_int_equal(atomic_load(&crowd.ran), 1);
+    assert_int_equal(read_pool(pool).unreplaced, 0);
+    gate_open(&gate);
+    assert_ok(take(holder));
+    assert_ok(take(awaited));
+    assert_int_equal(usage_of(account).running, 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(account);
+}
+
 /* --- All at once -------------------------------------------------------------------------------------------------- */
 
 #define PRODUCERS 4

@@ -85,6 +85,18 @@ TEST(a_block_taken_from_a_librarys_list_is_its_new_owners)
     check_a_list_of_free_blocks(5000);
 }
 
+/* More than there are places for at once. */
+TEST(the_bytes_that_are_kept_are_known_however_many_blocks_were_freed_before)
+{
+    size_t before = stint_roots_kept_bytes();
+    size_t none = 0;
+    for (unsigned i = 0; i < 20000; i++) {
+        run_task(use_one_and_fail, &none, NULL);
+        stint_free(take_one());
+    }
+    assert_int_equal(stint_roots_kept_bytes(), before);
+}
+
 struct user {
     sem_t took;
     sem_t go_on;

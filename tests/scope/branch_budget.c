@@ -133,6 +133,47 @@ TEST_WITH(a_limit_is_passed_by_less_than_a_grant_for_each_other_thread, start, n
     }
 }
 
+#define WHOLE (8 * MIB)
+
+struct halves {
+    atomic_bool drawn, used_up;
+};
+
+/* Its grant reaches further than what it has drawn it for. */
+static int draw_and_use_the_rest(void *arg, void **value)
+{
+    struct halves *halves = arg;
+    (void)value;
+    stint_free(keep(stint_malloc(MIB)));
+    atomic_store(&halves->drawn, true);
+    while (!atomic_load(&halves->used_up))
+        sched_yield();
+    stint_free(keep(stint_malloc(GRANT / 2)));
+    return 0;
+}
+
+static int use_up_what_is_left(void *arg, void **value)
+{
+    struct halves *halves = arg;
+    struct fork fork;
+    (void)value;
+    fork_start(&fork, draw_and_use_the_rest, halves);
+    await_theft(&fork);
+    while (!atomic_load(&halves->drawn))
+        sched_yield();
+    stint_free(keep(stint_malloc(WHOLE - MIB - GRANT / 4)));
+    atomic_store(&halves->used_up, true);
+    return fork_join(&fork, NULL);
+}
+
+TEST_WITH(a_limit_that_is_passed_by_a_grant_is_an_error_at_the_end, start, no_thieves)
+{
+    struct halves halves = { .drawn = false };
+    const stint_options options = { .size = sizeof options, .budget.allocation = WHOLE };
+    assert_limit_passed(run_task(use_up_what_is_left, &halves, &options));
+    assert_true(atomic_load(&halves.used_up));
+}
+
 static int pass_the_limit(void *arg, void **value)
 {
     (void)arg;
@@ -241,6 +282,38 @@ TEST_WITH(an_account_is_exact_when_a_task_of_many_threads_has_ended, start, no_t
         assert_int_equal(usage.running, 0);
     }
     stint_account_release(account);
+}
+
+#define RESULT (2 * MIB)
+
+static int leave_a_result(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return memset(stint_malloc(RESULT), 1, RESULT) != NULL ? 0 : ENOMEM;
+}
+
+static int read_reserved(void *account, void **value)
+{
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
+    struct fork fork;
+    fork_start(&fork, leave_a_result, NULL);
+    await_theft(&fork);
+    int error = fork_join(&fork, NULL);
+    if (error == 0)
+        error = stint_account_read(account, &usage);
+    *value = (void *)(uintptr_t)usage.memory;
+    return error;
+}
+
+TEST_WITH(what_a_branch_leaves_stays_reserved_until_its_task_ends, start, no_thieves)
+{
+    stint_options options = { .size = sizeof options, .account = make_account(NULL, .memory = 64 * MIB) };
+    stint_outcome outcome = run_task(read_reserved, options.account, &options);
+    assert_ok(outcome);
+    assert_true((uintptr_t)outcome.value >= RESULT);
+    assert_int_equal(usage_of(options.account).memory, 0);
+    stint_account_release(options.account);
 }
 
 TEST_WITH(an_accounts_limit_ends_the_task_whose_branch_passes_it, start, no_thieves)

@@ -363,6 +363,50 @@ TEST(all_threads_of_a_task_go_by_its_new_budget)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+struct limited_later {
+    struct gate before, after; /* a sample point */
+    atomic_uint begun;
+};
+
+static int allocate_before_and_after(void *arg, void **value)
+{
+    struct limited_later *later = arg;
+    atomic_fetch_add(&later->begun, 1);
+    int error = allocate_megabyte(NULL, value);
+    gate_hold(&later->before, value);
+    stint_checkpoint();
+    gate_hold(&later->after, value);
+    return error != 0 ? error : allocate_megabyte(NULL, value);
+}
+
+static int allocate_later_on_two_threads(void *arg, void **value)
+{
+    struct limited_later *later = arg;
+    stint_subtask subtask;
+    stint_fork(&subtask, allocate_before_and_after, later);
+    have_stolen(&later->begun);
+    int error = allocate_before_and_after(later, value);
+    int other = stint_join(&subtask, NULL);
+    return error != 0 ? error : other;
+}
+
+/* And not only when both have ended. */
+TEST(all_threads_of_a_task_that_had_no_limit_stop_at_its_first_one)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    struct limited_later later = { .begun = 0 };
+    stint_future *future = submit(pool, allocate_later_on_two_threads, &later, NULL);
+    gate_await(&later.before, 2);
+    set(future, (stint_budget){ .allocation = 2 * MIB + MIB / 2 });
+    gate_open(&later.before);
+    gate_await(&later.after, 2);
+    gate_open(&later.after);
+    stint_outcome outcome = take_in_time(future);
+    assert_int_equal(outcome.reason, STINT_REASON_ALLOCATION_LIMIT);
+    assert_in_range(outcome.usage.allocated, 2 * MIB, 3 * MIB);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* --- Too late, and wrong ------------------------------------------------------------------------------------------ */
 
 static int fail_until_open(void *arg, void **value)

@@ -299,4 +299,34 @@ TEST(a_task_that_waits_for_a_compound_of_itself_is_told)
     assert_int_equal(stint_pool_destroy(relatives.pool), 0);
 }
 
+/* --- Cancelled by a callback
+ * --------------------------------------------------------------------------------------- */
+
+static void cancel_twice(stint_future *future, const stint_outcome *outcome, void *compound)
+{
+    (void)future;
+    (void)outcome;
+    stint_future_cancel(compound);
+    stint_future_cancel(compound);
+}
+
+/* In a callback the turn of cancelling the members comes later: once. */
+TEST(a_compound_that_a_callback_cancels_twice_is_cancelled_once)
+{
+    stint_pool *pool = make_pool(.workers = 3);
+    struct gate first = { 0 }, gate = { 0 };
+    stint_future *before = submit(pool, gate_hold, &first, NULL);
+    stint_future *members[] = { submit(pool, gate_hold_interruptibly, &gate, NULL),
+                                submit(pool, gate_hold_interruptibly, &gate, NULL) };
+    gate_await(&first, 1);
+    gate_await(&gate, 2);
+    stint_future *all = all_of(members, 2);
+    assert_int_equal(stint_future_then(before, cancel_twice, all), 0);
+    gate_open(&first);
+    assert_cancelled(take_in_time(all), STINT_REASON_TOKEN);
+    assert_ok(take(before));
+    release_all(members, 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST_MAIN()

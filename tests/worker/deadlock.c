@@ -259,6 +259,7 @@ TEST(to_wait_for_any_of_which_one_is_a_circle_ends_by_the_others)
 struct parted {
     atomic_uint begun; /* the stolen part */
     int found;         /* by it */
+    atomic_uint ended;
     stint_future *_Atomic own;
     stint_future *_Atomic other; /* NULL: the part waits for its own task */
 };
@@ -270,6 +271,7 @@ static int await_other_or_own(void *arg, void **value)
     atomic_store(&parted->begun, 1);
     stint_future *other = atomic_load(&parted->other);
     parted->found = stint_future_wait(other != NULL ? other : await_pointer(&parted->own), NULL);
+    atomic_store(&parted->ended, 1);
     return parted->found;
 }
 
@@ -288,6 +290,29 @@ TEST(a_stolen_subtask_that_waits_for_its_own_task_fails)
     stint_pool *pool = make_pool(.workers = 2);
     struct parted parted = { .found = 0 };
     atomic_store(&parted.own, submit(pool, fork_a_part, &parted, NULL));
+    assert_int_equal(take_in_time(parted.own).error, EDEADLK);
+    assert_int_equal(parted.found, EDEADLK);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static int wait_for_the_part(void *arg, void **value)
+{
+    struct parted *parted = arg;
+    stint_subtask part;
+    (void)value;
+    stint_fork(&part, await_other_or_own, parted);
+    have_stolen(&parted->begun);
+    while (atomic_load(&parted->ended) == 0)
+        gate_nap();
+    return stint_join(&part, NULL);
+}
+
+/* So there is no circle of threads that sleep. */
+TEST(a_stolen_subtask_that_waits_for_its_own_task_fails_while_that_goes_on)
+{
+    stint_pool *pool = make_pool(.workers = 2);
+    struct parted parted = { .found = 0 };
+    atomic_store(&parted.own, submit(pool, wait_for_the_part, &parted, NULL));
     assert_int_equal(take_in_time(parted.own).error, EDEADLK);
     assert_int_equal(parted.found, EDEADLK);
     assert_int_equal(stint_pool_destroy(pool), 0);
