@@ -217,14 +217,19 @@ void sti_watch_hasten(uint64_t time)
         sem_post(&woken);
 }
 
+/* Whoever sets a token is not to pay for thousands of watched descriptors: the watch looks at the others. */
+#define TOLD_AT_ONCE 64
+
 /* The lock is held, or has been tried in vain: then the watch does what was to be done here. */
 static bool tell_all(void)
 {
     if (sti_real_mutex_trylock(&lock) != 0)
         return true;
     bool has_to_look = false;
-    for (struct sti_watch *watch = watches; watch != NULL; watch = watch->next)
+    struct sti_watch *watch = watches;
+    for (int told = 0; watch != NULL && told < TOLD_AT_ONCE; watch = watch->next, told++)
         has_to_look = (watch->tell != NULL && watch->tell(watch)) || has_to_look;
+    has_to_look = has_to_look || watch != NULL;
     sti_real_mutex_unlock(&lock);
     return has_to_look;
 }

@@ -177,6 +177,8 @@ static __attribute__((noinline, cold)) void run_the_others(void)
     assumption_note(STI_ASSUMED_SIZES, knows_sizes(heap));
     sti_backend_heap_destroy(heap);
     sti_unwinder_load();
+    if (!sti_unwinder_is_loaded())
+        return; /* nothing is known of it: the caller refuses, and the next call tries again */
     assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder());
     atomic_store_explicit(&all_have_run, true, memory_order_release);
 }

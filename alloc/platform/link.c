@@ -20,6 +20,7 @@
 #include "process.h"
 #include "sized.h"
 #include "thread.h"
+#include "unwinder.h"
 
 atomic_bool sti_link_is_good;
 static atomic_bool is_settled;
@@ -205,6 +206,8 @@ int sti_backend_check(void)
     if (!is_known_backend())
         return ENOTSUP;
     sti_assumptions_before_use();
+    if (!sti_unwinder_is_loaded())
+        return ENOTSUP;
     return sti_assumption_fails(STI_ASSUMED_HEAPS) || sti_assumption_fails(STI_ASSUMED_SIZES) ? ENOTSUP : 0;
 }
 

@@ -52,6 +52,11 @@ __attribute__((noinline, cold)) void sti_unwinder_load(void)
     atomic_store_explicit(&found_by_others, others, memory_order_relaxed);
 }
 
+bool sti_unwinder_is_loaded(void)
+{
+    return atomic_load_explicit(&found[number_of_Unwind_Backtrace], memory_order_relaxed) != NULL;
+}
+
 /* Not there: nothing is unwound, but by a copy that is part of the program; and that passes our frames. */
 static void *function_of(size_t number)
 {

@@ -4,6 +4,7 @@
  * whoever asks again sees it. */
 #include "family.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,33 +13,68 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
-typedef void visit_fn(pid_t pid, void *arg);
+/* The calling process, and behind it all its descendants. Nothing is done to them before the list is whole: who loses
+ * its parent is no longer found below it. */
+struct list {
+    pid_t *pids;
+    size_t count;
+    size_t room;
+};
 
-static void visit_below(pid_t pid, visit_fn *visit, void *arg);
-
-static void visit_children_of(const char *path, visit_fn *visit, void *arg)
+/* Without memory for one more the list ends early. */
+static void list_add(struct list *list, pid_t pid)
 {
-    FILE *file = fopen(path, "re");
+    if (list->count == list->room) {
+        size_t room = list->room != 0 ? 2 * list->room : 64;
+        pid_t *larger = realloc(list->pids, room * sizeof *larger);
+        if (larger == NULL)
+            return;
+        list->pids = larger;
+        list->room = room;
+    }
+    list->pids[list->count++] = pid;
+}
+
+static void list_children_of_thread(struct list *list, pid_t pid, const char *thread)
+{
+    char path[64];
     int child;
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, thread);
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return;
-    while (fscanf(file, "%d", &child) == 1) {
-        visit(child, arg);
-        visit_below(child, visit, arg);
-    }
+    while (fscanf(file, "%d", &child) == 1)
+        list_add(list, child);
     fclose(file);
 }
 
 /* Any of its threads may have started some. */
-static void visit_below(pid_t pid, visit_fn *visit, void *arg)
+static void list_children(struct list *list, pid_t pid)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    visit_children_of(path, visit, arg);
+    const struct dirent *thread;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    if (threads == NULL)
+        return;
+    while ((thread = readdir(threads)) != NULL) {
+        if (thread->d_name[0] != '.')
+            list_children_of_thread(list, pid, thread->d_name);
+    }
+    closedir(threads);
+}
+
+static struct list list_family(void)
+{
+    struct list list = { 0 };
+    list_add(&list, getpid());
+    for (size_t i = 0; i < list.count; i++)
+        list_children(&list, list.pids[i]);
+    return list;
 }
 
 /* The fields of /proc/PID/stat behind the name, which may have spaces and brackets in it. */
-static bool read_stat(pid_t pid, uint64_t *cpu_ticks, unsigned *threads)
+static bool read_stat(pid_t pid, uint64_t *own_ticks, uint64_t *children_ticks, unsigned *threads)
 {
     char path[64];
     char line[1024];
@@ -56,7 +92,8 @@ static bool read_stat(pid_t pid, uint64_t *cpu_ticks, unsigned *threads)
     if (sscanf(rest, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %u", &own_user,
                &own_system, &children_user, &children_system, threads) != 5)
         return false;
-    *cpu_ticks = own_user + own_system + children_user + children_system;
+    *own_ticks = own_user + own_system;
+    *children_ticks = children_user + children_system;
     return true;
 }
 
@@ -76,31 +113,35 @@ static uint64_t read_resident(pid_t pid)
     return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void measure_one(pid_t pid, void *arg)
+static void measure_one(struct family *family, pid_t pid)
 {
-    struct family *family = arg;
-    uint64_t ticks;
+    uint64_t tick_ns = NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK);
+    uint64_t own;
+    uint64_t children;
     unsigned threads;
-    if (!read_stat(pid, &ticks, &threads))
+    if (!read_stat(pid, &own, &children, &threads))
         return;
     family->threads += threads;
-    family->cpu_ns += ticks * (NS_PER_SECOND / (uint64_t)sysconf(_SC_CLK_TCK));
+    family->cpu_ns += (own + children) * tick_ns;
+    if (own * tick_ns > family->most_cpu_ns)
+        family->most_cpu_ns = own * tick_ns;
     family->resident += read_resident(pid);
 }
 
 struct family family_measure(void)
 {
     struct family family = { 0 };
-    visit_below(getpid(), measure_one, &family);
+    struct list list = list_family();
+    for (size_t i = 1; i < list.count; i++)
+        measure_one(&family, list.pids[i]);
+    free(list.pids);
     return family;
-}
-
-static void signal_one(pid_t pid, void *number)
-{
-    kill(pid, *(const int *)number);
 }
 
 void family_signal(int number)
 {
-    visit_below(getpid(), signal_one, &number);
+    struct list list = list_family();
+    for (size_t i = 1; i < list.count; i++)
+        kill(list.pids[i], number);
+    free(list.pids);
 }

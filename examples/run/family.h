@@ -8,9 +8,10 @@
 #include <sys/types.h>
 
 struct family {
-    unsigned threads;  /* of all its processes */
-    uint64_t resident; /* bytes; pages that several share count for each but those of files */
-    uint64_t cpu_ns;   /* processor time, with that of children which have been waited for */
+    unsigned threads;     /* of all its processes */
+    uint64_t resident;    /* bytes; pages that several share count for each but those of files */
+    uint64_t cpu_ns;      /* processor time, with that of children which have been waited for */
+    uint64_t most_cpu_ns; /* of the one that has used most, without its children */
 };
 
 /* Measure all descendants of the calling process. */

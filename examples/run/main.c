@@ -57,6 +57,7 @@ static const struct {
 
 #define LOOK_EVERY_MS 10
 #define NS_PER_MS UINT64_C(1000000)
+#define LAST_KILLS_NS UINT64_C(2000000000)
 #define DATA_SLACK ((size_t)256 << 20) /* an allocator takes more from the kernel than it gives out */
 
 struct run {
@@ -164,12 +165,13 @@ static void limit_by_kernel(const struct options *options, bool is_preloaded)
         limit(RLIMIT_CPU, options->budget.cpu_ns / UINT64_C(1000000000) + 2);
 }
 
-static void become_program(struct run *run, int record_fd, const sigset_t *before)
+static void become_program(struct run *run, int record_fd, const sigset_t *before, const struct sigaction *children)
 {
     if (run->record != NULL && preload(run, record_fd) != 0)
         _exit(STATUS_FAILED);
     limit_by_kernel(&run->options, run->record != NULL);
     sigprocmask(SIG_SETMASK, before, NULL);
+    sigaction(SIGCHLD, children, NULL);
     execv(run->path, run->options.program);
     int error = errno;
     complain(run->path, strerror(error));
@@ -179,7 +181,11 @@ static void become_program(struct run *run, int record_fd, const sigset_t *befor
 static int start(struct run *run, int record_fd)
 {
     sigset_t passed_on, before;
+    /* Where it is ignored, children go without a word. */
+    struct sigaction children, as_usual = { .sa_handler = SIG_DFL };
+    sigaction(SIGCHLD, &as_usual, &children);
     sigemptyset(&passed_on);
+    sigaddset(&passed_on, SIGCHLD); /* but this one: reap_orphans */
     sigaddset(&passed_on, SIGTERM);
     sigaddset(&passed_on, SIGINT);
     sigaddset(&passed_on, SIGHUP);
@@ -192,7 +198,7 @@ static int start(struct run *run, int record_fd)
     run->begin = clock_now();
     run->pid = fork();
     if (run->pid == 0)
-        become_program(run, record_fd, &before);
+        become_program(run, record_fd, &before, &children);
     run->pidfd = run->pid > 0 ? (int)syscall(SYS_pidfd_open, run->pid, 0) : -1;
     if (run->signals < 0 || run->pidfd < 0)
         return complain(run->path, strerror(errno));
@@ -210,6 +216,26 @@ static uint64_t cpu_of(pid_t pid)
     return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
+static uint64_t ns_of(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * 1000;
+}
+
+static uint64_t cpu_of_orphans(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_CHILDREN, &usage) == 0 ? ns_of(usage.ru_utime) + ns_of(usage.ru_stime) : 0;
+}
+
+/* Of all processes, or of the one that has used most. */
+static uint64_t cpu_looked_at(const struct run *run, const struct family *family)
+{
+    if (run->options.children == RECORD_SHARE)
+        return family->cpu_ns + cpu_of_orphans();
+    uint64_t own = cpu_of(run->pid);
+    return own > family->most_cpu_ns ? own : family->most_cpu_ns;
+}
+
 static enum passed look_at_limits(const struct run *run)
 {
     const struct options *options = &run->options;
@@ -217,9 +243,9 @@ static enum passed look_at_limits(const struct run *run)
     bool is_shared = options->children == RECORD_SHARE;
     bool is_memory_watched = budget->memory != 0 && (options->wall || is_shared);
     struct family family = { 0 };
-    if (is_memory_watched || options->processes != 0 || (budget->cpu_ns != 0 && is_shared))
+    if (is_memory_watched || options->processes != 0 || (budget->cpu_ns != 0 && options->children != RECORD_FREE))
         family = family_measure();
-    uint64_t cpu = budget->cpu_ns == 0 ? 0 : is_shared ? family.cpu_ns : cpu_of(run->pid);
+    uint64_t cpu = budget->cpu_ns != 0 ? cpu_looked_at(run, &family) : 0;
     if (budget->wall_ns != 0 && clock_now() - run->begin >= budget->wall_ns)
         return PASSED_TIMEOUT;
     if (budget->cpu_ns != 0 && cpu >= budget->cpu_ns)
@@ -262,12 +288,25 @@ static int milliseconds_to_wait(const struct run *run)
     return wait < INT_MAX ? (int)wait : INT_MAX;
 }
 
+/* Those that have lost their parent are this process's: as long as nobody asks for them they are counted. */
+static void reap_orphans(const struct run *run)
+{
+    siginfo_t ended = { 0 };
+    while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0 &&
+           ended.si_pid != run->pid) {
+        waitpid(ended.si_pid, NULL, 0);
+        ended.si_pid = 0;
+    }
+}
+
 static void pass_signal_on(const struct run *run)
 {
     struct signalfd_siginfo signal;
     if (read(run->signals, &signal, sizeof signal) != (ssize_t)sizeof signal)
         return;
-    if (signal.ssi_code != SI_KERNEL) /* a terminal has sent it to the program as well */
+    if (signal.ssi_signo == SIGCHLD)
+        reap_orphans(run);
+    else if (signal.ssi_code != SI_KERNEL) /* a terminal has sent it to the program as well */
         kill(run->pid, (int)signal.ssi_signo);
 }
 
@@ -309,11 +348,6 @@ static enum passed passed_of(int reason)
     return reason == STINT_REASON_ALLOCATION_LIMIT ? PASSED_ALLOCATION
            : reason == STINT_REASON_MEMORY_LIMIT   ? PASSED_MEMORY
                                                    : PASSED_NONE;
-}
-
-static uint64_t ns_of(struct timeval time)
-{
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * 1000;
 }
 
 static void tell_json(const struct run *run, int status, const struct rusage *usage, const struct record *record)
@@ -358,6 +392,18 @@ static int status_of(const struct run *run, int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_SIGNALLED + WTERMSIG(status);
 }
 
+/* Some may have been started while the list was read: until nobody is left. What the kernel does not let go is. */
+static void kill_all(void)
+{
+    uint64_t until = clock_now() + LAST_KILLS_NS;
+    pid_t ended;
+    do {
+        family_signal(SIGKILL);
+        while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+            continue;
+    } while (ended == 0 && clock_now() < until);
+}
+
 static int finish(struct run *run)
 {
     struct record record;
@@ -366,7 +412,7 @@ static int finish(struct run *run)
     while (wait4(run->pid, &status, 0, &usage) < 0)
         continue;
     if (run->passed != PASSED_NONE || run->options.wall)
-        family_signal(SIGKILL); /* what it has left behind */
+        kill_all(); /* what it has left behind */
     int state = read_record(run, &record);
     if (state == RECORD_REFUSED)
         return complain(run->path, record.message), fprintf(stderr, "stint-run: run it with --wall\n"), STATUS_NOT_RUN;

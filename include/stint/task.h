@@ -292,7 +292,8 @@ typedef struct stint_outcome {
  * ENOMEM: there is no memory for this thread's record.
  * ENOTSUP: the program is linked so that stint cannot meter it (stint.h), and flags do not allow that; or the mimalloc
  *   that the loader found is not one that this library was compiled for (stint_backend_version); or on_interrupt is
- *   STINT_UNWIND, and std::terminate is not this library's (stint.h).
+ *   STINT_UNWIND, and std::terminate is not this library's (stint.h); or libgcc, which the first task loads, cannot be:
+ *   a program that confines itself before (chroot, seccomp) calls stint_link_check first.
  * EAGAIN: the thread that watches preemptible tasks could not be started.
  * EBUSY: the account has its maximum of running tasks.
  * Any thread; any number at once. */

@@ -43,6 +43,21 @@ expect 'processor time' 122 "stint-run: ended by SIGTERM, passed --cpu: *" "$run
 expect 'descriptors' 0 "no descriptor*" "$run" --files 3 "$program" open
 expect 'processes' 123 "*passed --processes*" "$run" --processes 5 "$program" sleepers 20 wait
 expect 'as many processes as may be' 0 "held*$line 0*" "$run" --processes 5 "$program" holders 3 wait
+expect 'processes that another thread has started' 123 "*passed --processes*" \
+    "$run" --processes 5 "$program" thread_sleepers 20
+expect 'processes that have ended do not count' 0 "*$line 0*" "$run" --processes 8 "$program" orphans 20
+expect 'processor time of each child' 122 "*passed --cpu: *" "$run" --cpu 200ms "$program" run "$program" spin
+expect 'processor time of children that are free' 124 "*passed --timeout: *" \
+    "$run" --children free --cpu 200ms --timeout 1s "$program" run "$program" spin
+expect 'where ended children are ignored' 3 "*$line 3: *" timeout -s KILL 20 \
+    "$program" ignore_children_and_become "$run" "$program" return 3
+begin=$SECONDS # who is left behind has the pipe of the output
+expect 'a chain of children is killed whole' 124 "*passed --timeout: *" \
+    "$run" --timeout 100ms --kill-after 50ms "$program" chain 8
+[ $((SECONDS - begin)) -lt 15 ] || {
+    echo 'children of children were left behind' >&2
+    failed=1
+}
 expect 'JSON' 0 '{"exited":true,"code":0,"limit":"none",*"allocated":*}' "$run" --json "$program" allocate 10
 expect 'a child has the same limits' 0 "refused*$line 0*1 child ended*" \
     "$run" --memory 1M "$program" run "$program" hold 2000

@@ -2,6 +2,7 @@
  *
  * A program that knows nothing of stint, for run.sh: does what its arguments say, one after the other. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,36 @@ static void hold_and_sleep(size_t kibibytes)
     sleep(2);
 }
 
+static void *sleepers_of_thread(void *count)
+{
+    start((size_t)(uintptr_t)count, sleep_for, 5);
+    sleep(5);
+    return NULL;
+}
+
+/* Each ends as soon as its parent has. */
+static void start_orphans(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fork() == 0) {
+            if (fork() == 0)
+                usleep(1000);
+            _exit(0);
+        }
+        wait(NULL);
+        usleep(20000);
+    }
+}
+
+/* Each the child of the one before; and none ends by itself. */
+static void start_chain(size_t length)
+{
+    signal(SIGTERM, SIG_IGN);
+    while (length-- > 0 && fork() == 0)
+        continue;
+    sleep(20);
+}
+
 static void execute(char **arguments)
 {
     if (fork() == 0) {
@@ -93,6 +124,13 @@ int main(int argc, char **argv)
             pthread_create(&thread, NULL, hold_in_thread, (void *)(uintptr_t)number), pthread_join(thread, NULL), i++;
         else if (strcmp(what, "sleepers") == 0)
             start(number, sleep_for, 5), i++;
+        else if (strcmp(what, "thread_sleepers") == 0)
+            pthread_create(&thread, NULL, sleepers_of_thread, (void *)(uintptr_t)number), pthread_join(thread, NULL),
+                i++;
+        else if (strcmp(what, "orphans") == 0)
+            start_orphans(number), i++;
+        else if (strcmp(what, "chain") == 0)
+            start_chain(number), i++;
         else if (strcmp(what, "holders") == 0)
             start(number, hold_and_sleep, 20000), i++;
         else if (strcmp(what, "open") == 0)
@@ -104,6 +142,8 @@ int main(int argc, char **argv)
                 continue;
         else if (strcmp(what, "run") == 0)
             return execute(argv + i + 1), 0;
+        else if (strcmp(what, "ignore_children_and_become") == 0)
+            return signal(SIGCHLD, SIG_IGN), execv(argv[i + 1], argv + i + 1);
         else if (strcmp(what, "spin") == 0)
             for (;;)
                 __asm__ volatile("");

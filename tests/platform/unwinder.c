@@ -4,12 +4,63 @@
 #include "support.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static bool is_loaded(void)
 {
     return dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
 }
+
+/* --- Where it cannot be loaded: a process without descriptors, or one that has confined itself. --- */
+
+static volatile int blocks_refused;
+
+/* Is left at its limit, and so never sees a block refused. */
+static int allocate_until_refused(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    while (blocks_refused < 10) {
+        void *volatile block = malloc(1000);
+        blocks_refused += block == NULL;
+    }
+    return 0;
+}
+
+static int run_past_limit(stint_outcome *outcome)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.memory = 1 << 20;
+    return stint_run(allocate_until_refused, NULL, &options, outcome);
+}
+
+TEST(a_task_is_refused_where_the_unwinder_cannot_be_loaded_and_the_next_one_tries_again)
+{
+    int status;
+    if (!stint_malloc_is_overridden() || is_loaded())
+        skip();
+    pid_t pid = fork();
+    if (pid == 0) {
+        stint_outcome outcome;
+        struct rlimit before;
+        getrlimit(RLIMIT_NOFILE, &before);
+        struct rlimit none = { .rlim_cur = 0, .rlim_max = before.rlim_max };
+        setrlimit(RLIMIT_NOFILE, &none);
+        bool is_refused = run_past_limit(&outcome) == ENOTSUP;
+        setrlimit(RLIMIT_NOFILE, &before);
+        bool is_left =
+            run_past_limit(&outcome) == 0 && blocks_refused == 0 && outcome.reason == STINT_REASON_MEMORY_LIMIT;
+        _exit(is_refused && is_left ? 0 : 1 + is_refused);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* --- With the first task. --- */
 
 static int look_for_it(void *loaded, void **value)
 {
