@@ -220,6 +220,7 @@ static int run_as_task(int argc, char **argv, char **environment)
 {
     char room[RECORD_MESSAGE_ROOM];
     const char *why = why_not_metered(room);
+    limit_files(program.record->files); /* now that the library has loaded what it needs */
     program.argc = argc;
     program.argv = argv;
     program.environment = environment;
@@ -261,7 +262,6 @@ int __libc_start_main(main_fn *main_of_program, int argc, char **argv, void (*in
     if (program.record == NULL)
         return start(main_of_program, argc, argv, init, fini, loader_fini, stack_end);
     program.is_child = program.record->pid != getpid();
-    limit_files(program.record->files);
     if (program.record->children == RECORD_FREE)
         free_children();
     return start(run_as_task, argc, argv, init, fini, loader_fini, stack_end);
