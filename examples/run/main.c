@@ -63,6 +63,7 @@ static const struct {
 struct run {
     struct options options;
     char path[PATH_MAX];
+    bool is_preloaded;
     struct record *record; /* NULL: nothing is preloaded */
     pid_t pid;
     int pidfd;
@@ -70,7 +71,6 @@ struct run {
     uint64_t begin;
     enum passed passed;
     uint64_t kill_at; /* UINT64_MAX: it has not been told to end */
-    bool killed;
 };
 
 static int complain(const char *about, const char *what)
@@ -210,10 +210,7 @@ static int start(struct run *run, int record_fd)
 static uint64_t cpu_of(pid_t pid)
 {
     clockid_t clock;
-    struct timespec time;
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
-        return 0;
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+    return clock_getcpuclockid(pid, &clock) == 0 ? clock_of(clock) : 0;
 }
 
 static uint64_t ns_of(struct timeval time)
@@ -236,14 +233,19 @@ static uint64_t cpu_looked_at(const struct run *run, const struct family *family
     return own > family->most_cpu_ns ? own : family->most_cpu_ns;
 }
 
+/* Of all its processes together: the task's own memory is metered. */
+static bool is_memory_watched(const struct options *options)
+{
+    return options->budget.memory != 0 && (options->wall || options->children == RECORD_SHARE);
+}
+
 static enum passed look_at_limits(const struct run *run)
 {
     const struct options *options = &run->options;
     const stint_budget *budget = &options->budget;
-    bool is_shared = options->children == RECORD_SHARE;
-    bool is_memory_watched = budget->memory != 0 && (options->wall || is_shared);
     struct family family = { 0 };
-    if (is_memory_watched || options->processes != 0 || (budget->cpu_ns != 0 && options->children != RECORD_FREE))
+    if (is_memory_watched(options) || options->processes != 0 ||
+        (budget->cpu_ns != 0 && options->children != RECORD_FREE))
         family = family_measure();
     uint64_t cpu = budget->cpu_ns != 0 ? cpu_looked_at(run, &family) : 0;
     if (budget->wall_ns != 0 && clock_now() - run->begin >= budget->wall_ns)
@@ -252,9 +254,8 @@ static enum passed look_at_limits(const struct run *run)
         return PASSED_CPU;
     if (options->processes != 0 && family.threads > options->processes)
         return PASSED_PROCESSES;
-    return is_memory_watched && family.resident > budget->memory + budget->memory / 8 + 16 * ((size_t)1 << 20)
-               ? PASSED_MEMORY
-               : PASSED_NONE;
+    size_t most_resident = budget->memory + budget->memory / 8 + 16 * ((size_t)1 << 20);
+    return is_memory_watched(options) && family.resident > most_resident ? PASSED_MEMORY : PASSED_NONE;
 }
 
 /* Memory and processes grow while one waits; a program that runs out of time may tidy up. */
@@ -272,8 +273,7 @@ static void end_program(struct run *run, enum passed passed)
 static int milliseconds_to_wait(const struct run *run)
 {
     const struct options *options = &run->options;
-    bool looks_often = options->budget.cpu_ns != 0 || options->processes != 0 ||
-                       (options->budget.memory != 0 && (options->wall || options->children == RECORD_SHARE));
+    bool looks_often = options->budget.cpu_ns != 0 || options->processes != 0 || is_memory_watched(options);
     uint64_t until = run->kill_at != UINT64_MAX     ? run->kill_at
                      : options->budget.wall_ns != 0 ? run->begin + options->budget.wall_ns
                                                     : UINT64_MAX;
@@ -320,7 +320,6 @@ static void supervise(struct run *run)
         if (waits[1].revents != 0)
             pass_signal_on(run);
         if (run->kill_at != UINT64_MAX && clock_now() >= run->kill_at) {
-            run->killed = true;
             family_signal(SIGKILL);
         } else if (run->kill_at == UINT64_MAX) {
             enum passed passed = look_at_limits(run);
@@ -434,6 +433,7 @@ static int find_program(struct run *run)
     if (error != 0)
         return complain(name, strerror(error)), error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_RUN;
     const char *why = program_why_not_preloaded(run->path);
+    run->is_preloaded = why == NULL;
     if (why == NULL || run->options.wall)
         return 0;
     fprintf(stderr, "stint-run: %s: %s, so it cannot be metered: run it with --wall\n", run->path, why);
@@ -450,7 +450,7 @@ int main(int argc, char **argv)
     int status = find_program(&run);
     if (status != 0)
         return status;
-    if (program_why_not_preloaded(run.path) == NULL) {
+    if (run.is_preloaded) {
         run.record = make_record(&run.options, &record_fd);
         if (run.record == NULL)
             return complain("memory", strerror(errno));

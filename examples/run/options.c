@@ -2,6 +2,7 @@
  *
  * The command line; see options.h. */
 #include "options.h"
+#include "budget_options.h"
 
 #include <limits.h>
 #include <string.h>
@@ -49,10 +50,7 @@ static const char help[] =
     "be run, or cannot be metered; 127: it was not found.\n";
 
 enum {
-    OPTION_ALLOCATION = 256,
-    OPTION_MEMORY,
-    OPTION_TIMEOUT,
-    OPTION_CPU,
+    OPTION_CPU = 256,
     OPTION_FILES,
     OPTION_PROCESSES,
     OPTION_CHILDREN,
@@ -65,9 +63,7 @@ enum {
 };
 
 static const struct option known[] = {
-    { "allocation", required_argument, NULL, OPTION_ALLOCATION },
-    { "memory", required_argument, NULL, OPTION_MEMORY },
-    { "timeout", required_argument, NULL, OPTION_TIMEOUT },
+    BUDGET_OPTIONS,
     { "cpu", required_argument, NULL, OPTION_CPU },
     { "files", required_argument, NULL, OPTION_FILES },
     { "processes", required_argument, NULL, OPTION_PROCESSES },
@@ -105,20 +101,16 @@ static bool read_path(const char *option, const char *text, const char **path)
 static bool read_limit(struct options *options, int option)
 {
     switch (option) {
-    case OPTION_ALLOCATION:
-        return arguments_size("--allocation", optarg, &options->budget.allocation);
-    case OPTION_MEMORY:
-        return arguments_size("--memory", optarg, &options->budget.memory);
-    case OPTION_TIMEOUT:
-        return arguments_duration("--timeout", optarg, &options->budget.wall_ns);
     case OPTION_CPU:
         return arguments_duration("--cpu", optarg, &options->budget.cpu_ns);
     case OPTION_FILES:
         return arguments_count("--files", optarg, INT_MAX, &options->files);
     case OPTION_PROCESSES:
         return arguments_count("--processes", optarg, INT_MAX, &options->processes);
-    default:
+    case OPTION_KILL_AFTER:
         return arguments_duration("--kill-after", optarg, &options->kill_after_ns);
+    default:
+        return budget_options_read(option, &options->budget);
     }
 }
 
