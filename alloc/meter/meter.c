@@ -54,7 +54,6 @@
 #define LARGEST_PEAK_SLACK ((uint64_t)1 << 20)
 #define LONGEST_INTERVAL ((uint64_t)112 << 10) /* with a growth of shared_budget.c's its blocks hold 160 KiB */
 #define LARGE ((uint64_t)128 << 10)
-#define LARGEST_ROUNDED ((uint64_t)16 << 10)
 #define LARGEST_CHARGE ((uint64_t)1 << 47) /* no address space has room for more: refused, and not charged */
 
 static uint64_t amount_min(uint64_t a, uint64_t b)

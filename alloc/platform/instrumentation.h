@@ -102,8 +102,8 @@ static inline void sti_tsan_given_back(const void *block, size_t size)
 #define STI_UNINSTRUMENTED __attribute__((no_sanitize("thread", "address", "undefined")))
 #endif
 
-/* A full fence. ThreadSanitizer knows none: it sees a change of one word in its place, which all make one after the
- * other. Any thread. */
+/* A full fence. ThreadSanitizer knows none, and needs none, as all that it orders is atomic: it sees a change of a word
+ * of this source file in its place. Any thread. */
 #ifdef STI_TSAN
 static inline void sti_fence(void)
 {
