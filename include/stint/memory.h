@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory beside a task's budget: malloc's family under names of its own, what a rollback keeps as something outside
- * the task points to it, how code allocates for the process on purpose, and the limit on the whole process.
+ * Memory beyond a task's budget: this header has malloc's family under names of its own, memory that outlives a task,
+ * because code asks for it or because something outside the task points to it, and the limit on the whole process.
  *
  *     #include <stdio.h>
  *     #include <stint/memory.h>
@@ -26,15 +26,18 @@ STINT_BEGIN_DECLS
 
 /* --- The metered functions ---------------------------------------------------------------------------------------- */
 
-/* The metered allocation functions under names of their own. They exist in every build; where the library replaces
- * malloc (see stint_malloc_is_overridden), malloc and its family are the same functions. Inside a scope blocks come
- * from the task's heap, outside from the process's. A block may be freed, grown or measured from any thread.
+/* Allocate, free and measure metered memory, under names of the library's own. Every build has these functions. Where
+ * the library replaces malloc (stint_malloc_is_overridden), malloc and its family are the same functions. Inside a
+ * scope, blocks come from the task's heap; outside, from the process's. Any thread may free, grow or measure a block.
  *
- * Semantics are those of the C library's functions of the same name. Two things that those leave open: stint_malloc(0)
- * and stint_realloc(p, 0) return a block that can be freed, and NULL always comes with errno ENOMEM (EINVAL for an
- * alignment that is no power of two): there is no memory, or the task's budget is exhausted. Any thread; not from
- * signal handlers. Each may be where an interrupt is delivered. */
-
+ * Each function does what the C library's function of the same name does. Two things that the C library leaves open are
+ * settled: stint_malloc(0) and stint_realloc(p, 0) return a block that can be freed, and NULL comes with an errno. Each
+ * call that allocates is a sample point, at which an interrupt may be delivered.
+ *
+ * Returns the block, or NULL with an error in errno. stint_posix_memalign returns the error itself, and 0 after
+ * success. stint_malloc_usable_size returns the bytes that the block has room for; 0 for NULL. The errors:
+ *   ENOMEM  there is no memory, or the budget of the task is used up
+ *   EINVAL  the alignment is no power of two */
 STINT_API void *stint_malloc(size_t size);
 STINT_API void *stint_calloc(size_t count, size_t size);
 STINT_API void *stint_realloc(void *block, size_t size);
@@ -48,83 +51,91 @@ STINT_API char *stint_strndup(const char *string, size_t length);
 
 /* Give free memory back to the system: the process's, and what the calling thread keeps for its next tasks. Without
  * this call that happens some time later, and when a worker of a pool has been idle for a tenth of a second. pad is
- * ignored. Returns 1. Any thread. */
+ * ignored.
+ *
+ * Returns 1; or 0, with nothing done, in the child that fork(2) made of a process with several threads (stint.h). */
 STINT_API int stint_malloc_trim(size_t pad);
 
-/* --- Roots: nothing may dangle ------------------------------------------------------------------------------------ */
+/* --- Memory that outlives a task ---------------------------------------------------------------------------------- */
 
-/* Nothing may dangle: what a rollback checks before it destroys a task's heap, and how code allocates for the process
- * on purpose.
+/* Allocate for the process, and not for the task, between these two calls. Blocks then come from the process's heap and
+ * outlive a rollback. This is for code that fills a cache on purpose. Nor does a rollback undo what is opened then, or
+ * set of the thread (docs/interrupts.md). The blocks are charged to the allocation limit of the task, and not to its
+ * memory limit. Interrupts wait, and the end of the outermost pair is a sample point. The pairs nest, and concern the
+ * innermost scope of the calling thread. Outside of scopes they do nothing. */
+STINT_API void stint_keep_begin(void);
+STINT_API void stint_keep_end(void);
+
+/* Roots. A library may keep a block that it made in a task where it outlives the task: in a static variable, in a
+ * thread-local one, or as a thread-specific value. Before a task's heap is destroyed, these roots are scanned for
+ * pointers to its live blocks: the writable segments of every module, and the thread-local storage and specific values
+ * of the thread that the task ran on. The block that a root points into is kept, and so are the task's blocks that it
+ * points to in turn. They are found as a conservative collector would find them (Boehm and Weiser 1988): by any word
+ * that could be an address in a block, also with a type in its upper 16 bits. The result is a leak in place of a
+ * dangling pointer. All other blocks go.
  *
- * A library may keep a block that it made in a task where it outlives the task: in a static variable, in a thread-local
- * one, as a thread-specific value. Before a heap is destroyed these roots are scanned for pointers to its live blocks:
- * the writable segments of every module, and the thread-local storage and specific values of the thread that the task
- * ran on. The block that one points into is kept, and the task's blocks that it points to in turn, as a conservative
- * collector would find them (any word that could be an address in a block, also with a type in its upper 16 bits): a
- * leak in place of a dangling pointer. All others go. The method is that of Boehm and Weiser (1988).
+ * What is kept is the process's from then on, until it is freed. A library may take it from a list of its own and give
+ * it to the next caller, which may be another task; then the block is in use although no root leads to it. The remedy
+ * for what is reported is to let the library make that state outside of tasks, or between stint_keep_begin and
+ * stint_keep_end.
  *
- * What is kept is the process's from then on, and stays until it is freed: a library that takes it from its list gives
- * it to the next caller, which may be another task, and then it is in use although no root leads to it.
- * stint_roots_kept_bytes tells how much there is. The remedy for what is reported is to let the library make that state
- * outside of tasks, or between stint_keep_begin and stint_keep_end. Pages that a task has mapped are treated like its
- * blocks, each mapping as one, or each part that counts otherwise than the next (docs/metering.md). Of a reservation,
- * in which there is nothing, only pointers into its first GiB count: some are as large as a good part of all addresses,
- * and any number may look like one in them. Pointers in other heaps' blocks are not looked for, nor pointers that are
- * made of offsets. */
+ * Pages that a task has mapped are treated like its blocks: each mapping as one, or each part of it that counts
+ * otherwise than the next (docs/metering.md). Of a reservation, in which there is nothing, only pointers into its first
+ * GiB count: some reservations are as large as a good part of all addresses, and any number may look like a pointer
+ * into them. Neither pointers in the blocks of other heaps are looked for, nor pointers that are made of offsets. */
 
 /* Which rollbacks scan the roots. One scan costs about 0.04 ms for each MiB of writable segments. */
 typedef enum stint_root_scan {
-    STINT_ROOT_SCAN_ALWAYS = 0, /* all, the default */
+    STINT_ROOT_SCAN_ALWAYS = 0, /* all: the default */
     STINT_ROOT_SCAN_SAMPLED,    /* one rollback in 64, to find such libraries cheaply; the others are not protected */
-    STINT_ROOT_SCAN_NEVER,      /* for programs that know their libraries */
+    STINT_ROOT_SCAN_NEVER,      /* none: for programs that know their libraries */
 } stint_root_scan;
 
-/* Choose which rollbacks scan, in the whole process, from the next one on. 0; EINVAL: no known value. Any thread. */
+/* Choose which rollbacks scan the roots, in the whole process, from the next rollback on.
+ *
+ * Returns 0, or:
+ *   EINVAL  scan is no known value */
 STINT_API int stint_roots_set_scan(stint_root_scan scan);
 
-/* A root that kept blocks from being taken back. The strings are valid during the call only. */
+/* A root that kept blocks from a rollback. The strings are valid during the call of the report only. */
 typedef struct stint_root {
-    const void *address; /* of the variable; for a specific value, NULL */
-    const char *module;  /* its file's path; the program's own is "" */
-    const char *symbol;  /* the variable, where the module exports it; otherwise NULL */
+    const void *address; /* where the variable is; for a specific value, NULL */
+    const char *module;  /* the path of its file; "" is the program */
+    const char *symbol;  /* the variable's name where the module exports it; otherwise NULL */
     const char *where;   /* "data", "thread-local" or "specific" */
     uint64_t offset;     /* of the variable in the module (data) or in its thread-local block; for a specific value, the
                             key */
     const char *task;    /* stint_options.name of the task; may be NULL */
-    size_t kept;         /* bytes in the blocks of its heap that are kept, by this root and others */
-    size_t kept_in_all;  /* stint_roots_kept_bytes, with these */
-    bool too_much;       /* that is more than 64 MiB */
+    size_t kept;         /* bytes in the blocks of the task's heap that this root and others keep */
+    size_t kept_in_all;  /* stint_roots_kept_bytes, these included */
+    bool too_much;       /* true: that is more than 64 MiB */
 } stint_root;
 
-/* Told of one root; see stint_roots_set_report. */
+/* Is told of one root; stint_roots_set_report says when. */
 typedef void stint_root_report_fn(const stint_root *root, void *arg);
 
-/* Be told of every root that keeps blocks: once for each root (of the first 256), again when more than 64 MiB are kept,
- * and whenever that has doubled since the last report. report is called on the thread of the task, after
- * it, outside its scope; it may allocate, and may not run a scope. NULL: nothing is reported. There is one for the
- * whole process. Any thread. */
+/* Have report(root, arg) called for the roots that keep blocks: once for each root (of the first 256), again when more
+ * than 64 MiB are kept, and whenever that has doubled since the last report. The call comes on the thread of the task,
+ * after the task, outside its scope. report may allocate, and may not run a scope. NULL: nobody is told. The process
+ * has one such function. */
 STINT_API void stint_roots_set_report(stint_root_report_fn *report, void *arg);
 
-/* Bytes in blocks that roots have kept in this process and that have not been freed since. Of more than 16,384 blocks
- * at once the others count for good. Any thread. */
+/* Tell how many bytes roots have kept in this process. Blocks that have been freed since do not count. If more
+ * than 16,384 such blocks exist at once, those beyond count for good.
+ *
+ * Returns the number of bytes. */
 STINT_API size_t stint_roots_kept_bytes(void);
-
-/* Between these, blocks come from the process's heap and outlive a rollback: for code that fills a cache on purpose.
- * Nor does a rollback undo what is opened then, or set of the thread (docs/interrupts.md). The blocks are charged to
- * the allocation limit and not to the memory limit. Interrupts are deferred; the end of the outermost pair is a sample
- * point. Nests. Any thread: of its innermost scope; outside of scopes they do nothing. */
-STINT_API void stint_keep_begin(void);
-STINT_API void stint_keep_end(void);
 
 /* --- The limit on the process ------------------------------------------------------------------------------------- */
 
-/* The limit on the whole process, as memprof-limits has it: when the process takes more memory than it should, one task
- * is chosen and stopped, and the others go on; if that is not enough, the next. */
+/* The whole process may have a limit, as memprof-limits has it. When the process takes more memory than it should, one
+ * task is chosen and stopped, and the others go on; if that is not enough, the next task. */
 
-/* Limit the process's resident memory to so many bytes, as the kernel counts it: shared pages and the program's own
- * count too. 0: no limit. It is compared at once, and from then on every 10 ms while tasks allocate; close to the limit
- * as often as it takes to fill what is left, but not more often than every 0.1 ms. So it can be passed by what threads
- * fill in that time, by large blocks that are filled later, and by what the others allocate until the victim has ended.
+/* Limit the resident memory of the process to so many bytes; 0 means no limit. The kernel counts these bytes, so shared
+ * pages and the program's own count too. The size is compared at once, and from then on every 10 ms while tasks
+ * allocate; close to the limit as often as it takes to fill what is left, but not more often than every 0.1 ms. So the
+ * limit can be passed by what threads fill in that time, by large blocks that are filled later, and by what the others
+ * allocate until the victim has ended.
  *
  * Before a task is stopped, free memory of the thread that looks and of idle workers is given back to the system, which
  * may be enough. Otherwise the task that holds the most memory ends as STINT_ERROR with
@@ -133,42 +144,48 @@ STINT_API void stint_keep_end(void);
  * process grows by a 64th of the limit meanwhile.
  *
  * From the first limit on, the library keeps a descriptor of /proc/self/statm open, closed on exec, so that it can read
- * the size when descriptors have run out. A program may close it with others: another one is opened. Where none can be
- * had any more, the most memory that the process has ever had counts as what it has.
+ * the size when descriptors have run out. A program may close it with others; the library then opens another one. Where
+ * it can get none any more, it takes the most memory that the process has ever had for what the process has.
  *
- * 0; ENOENT, EMFILE and others of open: /proc/self/statm cannot be read; ENOTSUP: STINT_MEMORY_LIMIT_OF_CGROUP, and
- * there is no control group of version 2 (the limit is what it was). Any thread. */
+ * Returns 0, or, with the limit as it was:
+ *   ENOTSUP  bytes is STINT_MEMORY_LIMIT_OF_CGROUP, and there is no control group of version 2
+ *   ENOENT, EMFILE, ...  as open: /proc/self/statm cannot be read */
 STINT_API int stint_global_set_memory_limit(size_t bytes);
 
-/* In place of a number of bytes: what the process's control group (a container's, a service's) leaves it. That is the
- * minimum of memory.high and 15/16 of memory.max over the group and all groups above it that can be seen below
- * /sys/fs/cgroup, where version 2 is; no limit if they set none. Read once, in the call. The memory of other processes
- * in the group does not count: where there are several, give each a number of its own. */
+/* In place of a number of bytes for stint_global_set_memory_limit: what the process's control group (a container's, a
+ * service's) leaves to the process. That is the minimum of memory.high and 15/16 of memory.max over the group and all
+ * groups above it that can be seen below /sys/fs/cgroup, where version 2 is; no limit if they set none. It is read
+ * once, in the call. The memory of other processes in the group does not count; where there are several, a program
+ * gives each a number of its own. */
 #define STINT_MEMORY_LIMIT_OF_CGROUP SIZE_MAX
 
-/* The present limit in bytes; 0: none. Any thread. */
+/* Tell the present limit of the process.
+ *
+ * Returns the limit in bytes; 0: there is none. */
 STINT_API size_t stint_global_memory_limit(void);
 
-/* Tell the program when the process has more than this percentage of its limit in memory, 1 to 100 (stint_warnings_set
- * in observe.h); 0: do not. Once, and once again after it has had an eighth less than that. It is looked at when the
- * limit is: while tasks allocate.
+/* Have the program told when the process comes near its memory limit. The warning (stint_warnings_set in observe.h)
+ * comes when the process has more than this percentage of the limit in memory. percent is from 1 to 100; 0 means that
+ * nobody is told. The warning comes once, and again after the process has had an eighth less than that. The library
+ * looks at it when it looks at the limit: while tasks allocate.
  *
- * 0; EINVAL: more than 100. Any thread. */
+ * Returns 0, or:
+ *   EINVAL  percent is above 100 */
 STINT_API int stint_global_set_warning(unsigned percent);
 
-/* A task has been chosen. */
+/* A task has been chosen as the victim, and has ended. */
 typedef struct stint_global_event {
-    size_t resident;  /* bytes that the process has in memory */
+    size_t resident;  /* bytes that the process had in memory */
     size_t limit;     /* bytes that it should not pass */
     const char *task; /* stint_options.name of the victim; may be NULL */
     size_t held;      /* bytes that the victim had when it was last measured */
 } stint_global_event;
 
-/* Told of one victim; see stint_global_set_report. */
+/* Is told of one victim; stint_global_set_report says when. */
 typedef void stint_global_report_fn(const stint_global_event *event, void *arg);
 
-/* Be told of each victim, when it has ended, on its thread and outside of its scope; report may not run a scope. NULL:
- * nothing is reported. There is one for the whole process. Any thread. */
+/* Have report(event, arg) called for each victim of the limit. The call comes when the victim has ended, on its thread
+ * and outside of its scope. report may not run a scope. NULL: nobody is told. The process has one such function. */
 STINT_API void stint_global_set_report(stint_global_report_fn *report, void *arg);
 
 STINT_END_DECLS

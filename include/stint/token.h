@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two things that follow a request through all of its tasks: the token, by which they are cancelled, and the context,
- * which is at hand in each of them.
+ * A token and a context follow a request through all of its tasks. The token cancels them, and the context is at hand
+ * in each of them.
  *
  *     #include <stdio.h>
  *     #include <stint/task.h>
@@ -30,8 +30,8 @@
  *     }
  *
  * The token is a cancellation flag. Tokens nest: setting one sets all below it. The idea is that of memprof-limits'
- * tokens and of .NET's CancellationToken; here a set token is seen at the very next allocation of each task that has
- * it. */
+ * tokens and of .NET's CancellationToken. Here each task that has a token sees it at the very next allocation after it
+ * is set. */
 #ifndef STINT_TOKEN_H
 #define STINT_TOKEN_H
 
@@ -40,72 +40,117 @@
 
 STINT_BEGIN_DECLS
 
-/* Make a token below parent (NULL: a root). The caller owns one reference; the token keeps its parent alive.
- * 0; EINVAL: token is NULL; ENOMEM. Any thread. */
+/* --- Tokens ------------------------------------------------------------------------------------------------------- */
+
+/* Make a token below parent; NULL as parent makes a root. The caller owns one reference, and gives it back with
+ * stint_token_release. The token keeps its parent alive.
+ *
+ * Returns 0, or:
+ *   EINVAL  token is NULL
+ *   ENOMEM  there is no memory */
 STINT_API int stint_token_create(stint_token *parent, stint_token **token);
 
-/* Set the token, for good. Every running task that has it or a token below it reaches a sample point at its next
- * allocation, its next stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN; a queued one
- * resolves without starting. NULL does nothing. Any thread, also from a signal handler: it costs one store, and one
- * more for each thread that has run a task; where there are hooks, preemptible tasks or token descriptors, a look at
- * each of them, and a system call for those that are to hear of it. */
+/* Set the token, for good. Every running task that has it, or a token below it, reaches a sample point at its next
+ * allocation, stint_checkpoint or stint_unmask, and is interrupted there with STINT_REASON_TOKEN. A queued task
+ * resolves without starting. NULL does nothing.
+ *
+ * The call costs one store, and one more for each thread that has run a task. Where there are hooks, preemptible tasks
+ * or token descriptors, it also costs a look at each of them, and a system call for those that are to hear of it.
+ *
+ * Threads: any thread, also in a signal handler. */
 STINT_API void stint_token_set(stint_token *token);
 
-/* Whether the token, or one above it, is set. False for NULL. Any thread, also from a signal handler. */
+/* Tell whether the token, or one above it, is set.
+ *
+ * Threads: any thread, also in a signal handler.
+ *
+ * Returns true if one is; false for NULL. */
 STINT_API bool stint_token_is_set(const stint_token *token);
 
-/* A file descriptor that becomes readable when the token, or one above it, is set: for poll and epoll. It belongs to
- * the token: do not read, write or close it. The same one at each call.
+/* Make a file descriptor that becomes readable when the token, or one above it, is set. It is for poll and epoll, and
+ * belongs to the token: a program does not read, write or close it. Each call gives the same one.
  *
- * 0; EINVAL: an argument is NULL; ENOMEM; EMFILE
- * or ENFILE: no more descriptors; EAGAIN: the thread that watches tokens could not be started. Any thread; not in
- * signal handlers. */
+ * Returns 0, or:
+ *   EINVAL  an argument is NULL
+ *   ENOMEM  there is no memory
+ *   EMFILE, ENFILE  there are no more descriptors
+ *   EAGAIN  the thread that watches tokens cannot be started */
 STINT_API int stint_token_fd(stint_token *token, int *fd);
 
-/* Take another reference; returns token. NULL is passed through. Any thread. */
+/* Take another reference to a token, or give one back. The token is freed with its last reference; tasks have
+ * references of their own. NULL does nothing.
+ *
+ * Returns token (stint_token_retain). */
 STINT_API stint_token *stint_token_retain(stint_token *token);
-
-/* Give one reference back; the last one frees the token. Tasks hold references of their own. NULL does nothing. Any
- * thread. */
 STINT_API void stint_token_release(stint_token *token);
 
 /* --- Contexts ----------------------------------------------------------------------------------------------------- */
 
-/* The context: what belongs to a request and has to be at hand wherever the request's work is done, such as the user
- * who asked, a trace's number, a locale. A context is one pointer with a destructor and a count of references. It
- * follows the work: a task has the context that its options name, or else that of the task that submits it; its forks
- * and inner scopes have it too. The idea is that of Go's context.Context and of Java's ScopedValue, without keys: a
- * program that needs several values points at a struct.
- *
- *     stint_context *context;
- *     stint_context_create(request, free_request, &context);
- *     options.context = context;
- *     stint_submit(pool, handle, NULL, &options, &future);
- *     stint_context_release(context);
- *     ... in handle, in what it forks, and in what it submits:
- *     struct request *request = stint_context_value(stint_context_current()); */
+/* A context is what belongs to a request and has to be at hand wherever the request's work is done: the user who asked,
+ * a trace's number, a locale. It is one pointer, with a destructor and a count of references. It follows the work: a
+ * task has the context that its options name, or else that of the task that submits it, and its forks and inner scopes
+ * have it too. The idea is that of Go's context.Context and of Java's ScopedValue, without keys: a program that needs
+ * several values points at a struct. */
 
-/* Gives back what a context's value owns. Like a callback of stint_future_then it must not block, and must return. */
+/* Destroy what a context's value owns, when nobody needs the context any more. Like a callback of stint_future_then the
+ * function must not block, and must return. */
 typedef void stint_context_destroy_fn(void *value);
 
-/* Make a context of this value, of which the caller owns one reference. When the last reference is given back,
- * destroy(value) is called (NULL: nothing is), on the thread that gave it back, in no task's scope. The value must not
- * be memory of a task that might be rolled back: a task makes it between stint_keep_begin and stint_keep_end
- * (memory.h).
+/* Make a context of this value. The caller owns one reference, and gives it back with stint_context_release. When the
+ * last reference is given back, destroy(value) is called on the thread that gave it back, in no task's scope. destroy
+ * may be NULL: nothing is called. The value must not be memory of a task that might be rolled back; a task makes it
+ * between stint_keep_begin and stint_keep_end (memory.h).
  *
- * 0; EINVAL: context is NULL; ENOMEM. Any thread. */
+ *     #include <stdio.h>
+ *     #include <stint/pool.h>
+ *     #include <stint/token.h>
+ *
+ *     static int handle(void *unused, void **value)
+ *     {
+ *         (void)unused;
+ *         (void)value;
+ *         // the same here, in what this task forks, and in what it submits
+ *         puts(stint_context_value(stint_context_current()));
+ *         return 0;
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         static char request[] = "request 42";
+ *         stint_context *context;
+ *         stint_pool *pool;
+ *         stint_future *future;
+ *         if (stint_context_create(request, NULL, &context) != 0 || stint_pool_create(NULL, &pool) != 0)
+ *             return 1;
+ *         stint_options options = STINT_OPTIONS_INIT;
+ *         options.context = context;
+ *         if (stint_submit(pool, handle, NULL, &options, &future) == 0)
+ *             stint_future_wait(future, NULL);
+ *         stint_future_release(future);
+ *         stint_context_release(context);
+ *         return stint_pool_destroy(pool);
+ *     }
+ *
+ * Returns 0, or:
+ *   EINVAL  context is NULL
+ *   ENOMEM  there is no memory */
 STINT_API int stint_context_create(void *value, stint_context_destroy_fn *destroy, stint_context **context);
 
-/* Its value; NULL for NULL. Any thread. */
+/* Tell the value of a context.
+ *
+ * Returns the value; NULL for NULL. */
 STINT_API void *stint_context_value(const stint_context *context);
 
-/* The context of the task that the calling thread runs: that of its innermost scope, or else of the nearest scope
- * around it that has one. It lives as long as that task runs; retain it to use it longer. NULL: there is none, or no
- * task is run here (callbacks are in no task). Any thread. */
+/* Find the context of the task that the calling thread runs: that of its innermost scope, or else of the nearest scope
+ * around it that has one. The context lives as long as that task runs; code that uses it longer retains it.
+ *
+ * Returns the context; NULL: there is none, or the thread runs no task (callbacks are in no task). */
 STINT_API stint_context *stint_context_current(void);
 
-/* Take another reference (returns context); give one back. A task has one of its own until it has resolved. NULL is
- * allowed, and does nothing. Any thread. */
+/* Take another reference to a context, or give one back. A task has one of its own until it has resolved. NULL does
+ * nothing.
+ *
+ * Returns context (stint_context_retain). */
 STINT_API stint_context *stint_context_retain(stint_context *context);
 STINT_API void stint_context_release(stint_context *context);
 
