@@ -69,10 +69,10 @@ STINT_API bool stint_future_is_ready(const stint_future *future);
  *              without a time-out: one of them gets this error some ten milliseconds after the last has fallen asleep.
  *              Or the call is in a callback, and the future has not resolved
  *   ECANCELED  the calling task, in STINT_FAIL, is to stop
- *   EAGAIN     the wait could last forever now, and may succeed later. Every thread of the pool waits, no substitute is
- *              left, nobody has begun the awaited task, and only an eighth of this thread's stack is left. Or the
- *              awaited task was delayed (later.h), and the queue has no slot for it. Or the task lies in the queue of
- *              another pool, whose threads all wait too, in the end for this one's */
+ *   EAGAIN     nobody can end the wait now, and a later call may succeed. The awaited task has not begun, every thread
+ *              of its pool waits, and no substitute is left. This thread cannot run the task either: only an eighth of
+ *              its stack is left; or the task was delayed (later.h), and the queue has no slot for it; or the task lies
+ *              in the queue of another pool, whose threads wait in the end for this one's */
 STINT_API int stint_future_wait(stint_future *future, stint_outcome *outcome);
 
 /* Wait for the future for at most timeout_ns nanoseconds; 0 only looks. The awaited task is never run here. In

@@ -19,10 +19,10 @@
  * One rule is to be remembered: a task's memory is a transaction. Ok commits what the task left allocated. Error and
  * Cancelled roll it back.
  *
- * Errors. A function that can fail returns 0 or an errno value. After an error nothing has been
- * done, unless the function's comment says otherwise. The library never prints (except for what goes wrong with the
- * variables STINT_PROFILE and STINT_TRACE, see observe.h), never exits, and does not abort on a caller's mistake. One
- * exception is asked for: with STINT_DEBUG=1 in the environment the process ends where it frees what is no block.
+ * Errors. A function that can fail returns 0 or an errno value. The library never prints (except for what goes wrong
+ * with the variables STINT_PROFILE and STINT_TRACE, see observe.h), never exits, and does not abort on a caller's
+ * mistake. One exception is asked for: with STINT_DEBUG=1 in the environment the process ends where it frees what is no
+ * block.
  *
  * Threads. Any thread may call a function, in a task, in a callback or outside, unless the function's comment says
  * otherwise. A signal handler may call only the functions whose comments allow it.
@@ -47,10 +47,10 @@
  *            existed. E2BIG refuses options of which one is set that this library is too old to know.
  *   numbers  Those that the program does not know are left out. Those that the library does not know are 0.
  *
- * EINVAL refuses a struct without its size, such as one that was zeroed by hand. Structs without a size never change,
- * except that a later version may append fields to a struct that it passes to a callback. In C++, all code that uses
- * the classes of stint.hpp has to be compiled with the same version. The idea of the size is that of Linux's clone3 and
- * openat2.
+ * EINVAL refuses a struct without its size, such as one that was zeroed by hand. After both errors nothing has been
+ * done. Structs without a size never change, except that a later version may append fields to a struct that it passes
+ * to a callback. In C++, all code that uses the classes of stint.hpp has to be compiled with the same version. The idea
+ * of the size is that of Linux's clone3 and openat2.
  *
  * Callbacks. A function that a program gives to the library has to return, unless an interrupt leaves it. An exception
  * that reaches the library ends the program by std::terminate, as in the function of a std::thread (without a C++
