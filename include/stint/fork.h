@@ -28,9 +28,9 @@
  *         return 0;
  *     }
  *
- * The cost. A fork takes a few nanoseconds. It writes down what could be done, on a stack of the worker's own. Only
- * when another worker has nothing to do, the oldest entries of that stack are shared. What nobody has taken, the join
- * calls like a function. So a program forks down to pieces of a microsecond, and the library chooses what is worth
+ * The cost. A fork takes a few nanoseconds. It writes down what could be done, on a stack of the worker's own. The
+ * oldest entries of that stack are shared only when another worker has nothing to do. A join calls what nobody has
+ * taken like a function. So a program forks down to pieces of a microsecond, and the library chooses what is worth
  * moving. The ideas are those of Lace (van Dijk and van de Pol 2014), of lazy task creation (Mohr, Kranz and Halstead
  * 1990) and of leapfrogging (Wagner and Calder 1993): a worker that waits in a join helps with subtasks of the same
  * task, and never with anything else.
