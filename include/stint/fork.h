@@ -150,15 +150,15 @@ static inline stint_here stint_here_current(void)
  *
  * For STINT_FORKABLE(fib, long, int) these are declared and defined:
  *
- *   static long fib(stint_here here, int argument)  the function, declared
- *   struct fib_subtask  a fork that has not been joined: a variable of the caller's, which must not be copied
- *   int fib_fork(stint_here here, struct fib_subtask *subtask, int argument)  the fork: fib(argument) may run from now
- *                                                                             on;
- *                       it returns 0
- *   int fib_join(stint_here here, struct fib_subtask *subtask, long *result)  the join: *result is what fib returned.
- *                                                                             It
- *                       returns 0, or an error of stint_join (not the function's own, which has none); *result is then
- *                       zeros
+ *   static long fib(stint_here here, int argument)
+ *       the function, declared
+ *   struct fib_subtask
+ *       a fork that has not been joined: a variable of the caller's, which must not be copied
+ *   int fib_fork(stint_here here, struct fib_subtask *subtask, int argument)
+ *       the fork: fib(argument) may run from now on. It returns 0
+ *   int fib_join(stint_here here, struct fib_subtask *subtask, long *result)
+ *       the join: *result is what fib returned. It returns 0, or an error of stint_join (not the function's own, which
+ *       has none); *result is then zeros
  *
  * The types are such as may be copied byte by byte, of 48 bytes at most. More than one argument is a structure, and
  * what is larger is handed down by its address. The pointers must not be NULL. In C++, stint::Fork of stint.hpp takes

@@ -258,9 +258,9 @@ typedef enum stint_profile_kind {
  *   EDEADLK    the call is in a tracker's callback
  *   ENOMEM     there is no memory
  *   ECANCELED  the calling task, in STINT_FAIL, is to stop, and nobody reads
- *   ENOSPC, EBADF, EAGAIN, EPIPE, ...  as write() (EPIPE where SIGPIPE is ignored): a part has been written, and the
- *                                      profile can
- *              be written again */
+ *   ENOSPC, EBADF, EAGAIN, EPIPE, ...
+ *              as write() (EPIPE where SIGPIPE is ignored): a part has been written, and the profile can be written
+ *              again */
 STINT_API int stint_profile_write(int fd, stint_profile_kind kind);
 
 /* --- Traces ------------------------------------------------------------------------------------------------------- */
@@ -306,9 +306,9 @@ STINT_API int stint_trace_start(int fd);
  *
  * Returns 0, or:
  *   EINVAL  no trace runs, or it is being stopped
- *   ENOSPC, EFBIG, EPIPE, EAGAIN, EBADF, ...  the first error of write() during the trace. What had been written before
- *                                             it is there,
- *           and nothing more; the trace has ended all the same, and no task has noticed */
+ *   ENOSPC, EFBIG, EPIPE, EAGAIN, EBADF, ...
+ *           the first error of write() during the trace. What had been written before it is there, and nothing more;
+ *           the trace has ended all the same, and no task has noticed */
 STINT_API int stint_trace_stop(void);
 
 /* --- Metrics ------------------------------------------------------------------------------------------------------ */
@@ -336,9 +336,9 @@ STINT_API int stint_trace_stop(void);
  * Returns 0, or:
  *   ENOMEM     there is no memory, and nothing was written
  *   ECANCELED  the calling task, in STINT_FAIL, is to stop, and nobody reads
- *   EBADF, ENOSPC, EFBIG, EAGAIN, EPIPE, ...  as write() (EPIPE where SIGPIPE is ignored or blocked): a part has been
- *                                             written,
- *              without the "# EOF" that ends a whole one */
+ *   EBADF, ENOSPC, EFBIG, EAGAIN, EPIPE, ...
+ *              as write() (EPIPE where SIGPIPE is ignored or blocked): a part has been written, without the "# EOF"
+ *              that ends a whole one */
 STINT_API int stint_metrics_write(int fd);
 
 /* --- Samples of allocations --------------------------------------------------------------------------------------- */
