@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * co_await of a stint::Future, for C++20. Part of stint.hpp where the compiler has coroutines.
- *
- *     int words = co_await stint::resume_by(loop, pool.submit(count_words));
+ * co_await of a stint::Future, for C++20. Part of stint.hpp where the compiler has coroutines. examples/await.cpp shows
+ * co_await stint::resume_by(loop, pool.submit(count_words)).
  *
  * The coroutine goes on when the task has ended, with the value of Future::get, or what that throws. While it waits it
  * must not be destroyed. */

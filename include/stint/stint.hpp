@@ -3,9 +3,17 @@
  * stint for C++17: tasks that are lambdas, futures that hold their values, and objects that give back what they own.
  * All of it is in headers; programs link the same library. docs/cpp.md is the guide.
  *
- *     stint::Pool pool;
- *     auto future = pool.submit([] { return parse(document); }, stint::Options().memory(64 << 20));
- *     Tree tree = future.get();
+ *     #include <cstdio>
+ *     #include <stint/stint.hpp>
+ *     #include <string>
+ *
+ *     int main()
+ *     {
+ *         stint::Pool pool;
+ *         auto future = pool.submit([] { return std::string(100, 'x'); }, stint::Options().memory(64 << 20));
+ *         std::string text = future.get(); // or throws stint::error, stint::cancelled
+ *         std::printf("%zu\n", text.size());
+ *     }
  *
  * A task ends in one of three ways. It returned: its value, and the memory the value owns, is the caller's. It threw,
  * or passed a limit: get() throws stint::error, with the reason and the exception's message. It was cancelled: get()

@@ -1,30 +1,36 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# headers.sh REFERENCE INCLUDE LIBRARY: each program in a comment of a public header of C, which manual pages show too,
-# compiles, under C11 and with all warnings, runs, and ends with 0; and each header begins with one.
+# headers.sh REFERENCE INCLUDE LIBRARY [CXX]: each program in a comment of a public header, which manual pages show too,
+# compiles, under C11 or C++17 and with all warnings, runs, and ends with 0; and each header of C begins with one. Without
+# a compiler for C++ those of C only.
 set -eu
 reference=$(realpath "$1")
 include=$(realpath "$2")
 library=$(realpath "$3")
+cxx=${4-}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 "$reference" --programs .
 failed=0
 for header in "$include"/stint/*.h; do
-    name=$(basename "$header" .h)
     if ! sed '/^#ifndef/,$d' "$header" | grep -q 'int main('; then
-        echo "$name.h begins without a program" >&2
+        echo "$(basename "$header") begins without a program" >&2
         failed=1
     fi
 done
-for source in *.c; do
-    name=$(basename "$source" .c)
-    if ! gcc -std=gnu11 -Wall -Wextra -Werror -I"$include" "$source" -o "$name" "$library" -pthread; then
-        echo "a program of ${name%-*}.h does not compile" >&2
+for source in *; do
+    program=${source%.c*}
+    case $source in
+        *.c) compiler=(gcc -std=gnu11) ;;
+        *) compiler=("$cxx" -std=gnu++17) ;;
+    esac
+    [ -n "${compiler[0]}" ] || continue
+    if ! "${compiler[@]}" -Wall -Wextra -Werror -I"$include" "$source" -o "$program" "$library" -pthread; then
+        echo "the program $source does not compile" >&2
         failed=1
-    elif ! LD_LIBRARY_PATH=$(dirname "$library") timeout 60 "./$name" >/dev/null; then
-        echo "a program of ${name%-*}.h fails" >&2
+    elif ! LD_LIBRARY_PATH=$(dirname "$library") timeout 60 "./$program" >/dev/null; then
+        echo "the program $source fails" >&2
         failed=1
     fi
 done

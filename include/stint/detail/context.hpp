@@ -18,8 +18,20 @@ namespace stint
 /* What belongs to a request, at hand in all that its tasks do, fork and submit. Move-only; the value lives until this
  * object has gone and the last task that has the context has resolved. All contexts of a program must have one type.
  *
- *     stint::Context<Request> context(request);
- *     pool.submit([] { log(stint::Context<Request>::current()->id); }, stint::Options().context(context)); */
+ *     #include <cstdio>
+ *     #include <stint/stint.hpp>
+ *
+ *     struct Request {
+ *         int id;
+ *     };
+ *
+ *     int main()
+ *     {
+ *         stint::Pool pool;
+ *         stint::Context<Request> context(Request{ 42 });
+ *         auto work = [] { std::printf("%d\n", stint::Context<Request>::current()->id); };
+ *         pool.submit(work, stint::Options().context(context)).get();
+ *     } */
 template <class T> class Context
 {
   public:

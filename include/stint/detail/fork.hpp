@@ -2,9 +2,23 @@
  *
  * Fork and join inside a C++ task: stint/fork.h with values, exceptions and destructors. Part of stint.hpp.
  *
- *     stint::Fork left([&] { return count(tree.left); });
- *     int right = count(tree.right);
- *     return left.join() + right;
+ *     #include <cstdio>
+ *     #include <stint/stint.hpp>
+ *
+ *     static long fib(int n)
+ *     {
+ *         if (n < 2)
+ *             return n;
+ *         stint::Fork left([n] { return fib(n - 1); });
+ *         long right = fib(n - 2);
+ *         return left.join() + right;
+ *     }
+ *
+ *     int main()
+ *     {
+ *         stint::Pool pool;
+ *         std::printf("%ld\n", pool.submit([] { return fib(20); }).get());
+ *     }
  *
  * Where something is thrown before the join, the fork is taken back, or waited for, before its frame goes. */
 #ifndef STINT_FORK_HPP

@@ -2,12 +2,23 @@
  *
  * Walls for C++: stint/wall.h. Part of stint.hpp.
  *
- *     stint::Wall wall(stint::WallOptions().setup([] { load_library(); }));    // before any thread is started
- *     stint::Pool pool;
- *     auto future = wall.submit(pool, parse, std::move(document), stint::Options().memory(64 << 20));
- *     stint::WallReply reply = future.get();
+ *     #include <cstdio>
+ *     #include <stint/stint.hpp>
+ *     #include <string>
  *
- * where parse is a stint_wall_fn, or a lambda that captures nothing. It runs in the child. A lambda may throw: then
+ *     int main()
+ *     {
+ *         auto parse = [](const void *input, std::size_t size, stint_reply *reply) { // in the child
+ *             return stint_reply_write(reply, input, size);
+ *         };
+ *         stint::Wall wall; // before any thread is started
+ *         stint::Pool pool;
+ *         auto future = wall.submit(pool, parse, std::string("hello"), stint::Options().memory(64 << 20));
+ *         stint::WallReply reply = future.get();
+ *         std::printf("%s\n", std::string(reply.view()).c_str());
+ *     }
+ *
+ * parse is a stint_wall_fn, or a lambda that captures nothing. It runs in the child. A lambda may throw: then
  * get() throws stint::error with the message, STINT_MESSAGE_SIZE - 1 bytes of it, and STINT_REASON_EXCEPTION. A
  * stint_wall_fn that throws ends its process: STINT_REASON_CRASH. */
 #ifndef STINT_WALL_HPP

@@ -2,9 +2,18 @@
  *
  * Futures of futures for C++17: when all of some stint::Future have ended, or the first of them. Included by stint.hpp.
  *
- *     stint::Any first = stint::when_any(fast, slow);
- *     first.wait();
- *     int value = first.index() == 0 ? fast.get() : slow.get(); */
+ *     #include <cstdio>
+ *     #include <stint/stint.hpp>
+ *
+ *     int main()
+ *     {
+ *         stint::Pool pool;
+ *         auto fast = pool.submit([] { return 1; });
+ *         auto slow = pool.submit([] { return 2; });
+ *         stint::Any first = stint::when_any(fast, slow);
+ *         first.wait();
+ *         std::printf("%d\n", first.index() == 0 ? fast.get() : slow.get());
+ *     } */
 #ifndef STINT_WHEN_HPP
 #define STINT_WHEN_HPP
 
