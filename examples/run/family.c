@@ -125,7 +125,10 @@ static void measure_one(struct family *family, pid_t pid)
     family->cpu_ns += (own + children) * tick_ns;
     if (own * tick_ns > family->most_cpu_ns)
         family->most_cpu_ns = own * tick_ns;
-    family->resident += read_resident(pid);
+    uint64_t resident = read_resident(pid);
+    family->resident += resident;
+    if (threads > 1 && resident > family->most_of_threads)
+        family->most_of_threads = resident;
 }
 
 struct family family_measure(void)

@@ -110,7 +110,7 @@ static int preload(const struct run *run, int record_fd)
         return complain("libstint.so.0", "was not found");
     if (strpbrk(module, " :") != NULL || strpbrk(library.dli_fname, " :") != NULL)
         return complain(module, "a path with a space or a colon in it cannot be preloaded");
-    snprintf(list, sizeof list, "%s:%s%s%s", library.dli_fname, module, before != NULL ? ":" : "",
+    snprintf(list, sizeof list, "%s:%s%s%s", module, library.dli_fname, before != NULL ? ":" : "",
              before != NULL ? before : "");
     snprintf(record, sizeof record, "/proc/%d/fd/%d", (int)getppid(), record_fd);
     if (before != NULL)
@@ -233,10 +233,21 @@ static uint64_t cpu_looked_at(const struct run *run, const struct family *family
     return own > family->most_cpu_ns ? own : family->most_cpu_ns;
 }
 
-/* Of all its processes together: the task's own memory is metered. */
-static bool is_memory_watched(const struct options *options)
+static bool has_threads(const struct run *run)
 {
-    return options->budget.memory != 0 && (options->wall || options->children == RECORD_SHARE);
+    return run->record != NULL && atomic_load(&run->record->threads) != 0;
+}
+
+/* Of all its processes together. */
+static bool is_memory_shared(const struct options *options)
+{
+    return options->wall || options->children == RECORD_SHARE;
+}
+
+/* A task's own memory is metered, that of other threads is not. */
+static bool is_memory_watched(const struct run *run)
+{
+    return run->options.budget.memory != 0 && (is_memory_shared(&run->options) || has_threads(run));
 }
 
 static enum passed look_at_limits(const struct run *run)
@@ -244,8 +255,7 @@ static enum passed look_at_limits(const struct run *run)
     const struct options *options = &run->options;
     const stint_budget *budget = &options->budget;
     struct family family = { 0 };
-    if (is_memory_watched(options) || options->processes != 0 ||
-        (budget->cpu_ns != 0 && options->children != RECORD_FREE))
+    if (is_memory_watched(run) || options->processes != 0 || (budget->cpu_ns != 0 && options->children != RECORD_FREE))
         family = family_measure();
     uint64_t cpu = budget->cpu_ns != 0 ? cpu_looked_at(run, &family) : 0;
     if (budget->wall_ns != 0 && clock_now() - run->begin >= budget->wall_ns)
@@ -255,7 +265,8 @@ static enum passed look_at_limits(const struct run *run)
     if (options->processes != 0 && family.threads > options->processes)
         return PASSED_PROCESSES;
     size_t most_resident = budget->memory + budget->memory / 8 + 16 * ((size_t)1 << 20);
-    return is_memory_watched(options) && family.resident > most_resident ? PASSED_MEMORY : PASSED_NONE;
+    uint64_t resident = is_memory_shared(options) ? family.resident : family.most_of_threads;
+    return is_memory_watched(run) && resident > most_resident ? PASSED_MEMORY : PASSED_NONE;
 }
 
 /* Memory and processes grow while one waits; a program that runs out of time may tidy up. */
@@ -273,7 +284,7 @@ static void end_program(struct run *run, enum passed passed)
 static int milliseconds_to_wait(const struct run *run)
 {
     const struct options *options = &run->options;
-    bool looks_often = options->budget.cpu_ns != 0 || options->processes != 0 || is_memory_watched(options);
+    bool looks_often = options->budget.cpu_ns != 0 || options->processes != 0 || options->budget.memory != 0;
     uint64_t until = run->kill_at != UINT64_MAX     ? run->kill_at
                      : options->budget.wall_ns != 0 ? run->begin + options->budget.wall_ns
                                                     : UINT64_MAX;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The module that stint-run preloads, behind the library: it runs the program's main function as a task. The exit
+ * The module that stint-run preloads, in front of the library: it runs the program's main function as a task. The exit
  * handlers that the program registers run in the task, too; then control comes back to the task's function, which
  * returns, so the task ends as every other one and its outcome is whole. Main thread. */
+#include "metered_threads.h"
 #include "record.h"
 
 #include <dlfcn.h>
@@ -36,8 +37,9 @@ static struct {
     pid_t pid;     /* in which the task began */
     bool is_child; /* of the program, with a task of its own */
     bool runs;     /* the task has begun, and has not ended */
-    jmp_buf end;   /* in the task's function */
-    int status;    /* with which the program ends */
+    stint_budget budget;
+    jmp_buf end; /* in the task's function */
+    int status;  /* with which the program ends */
 } program;
 
 /* --- The record. --- */
@@ -100,26 +102,49 @@ static void note_child(const stint_usage *usage, stint_reason reason)
     atomic_compare_exchange_strong(&program.record->children_reason, &none, (int)reason);
 }
 
+/* Where there is no limit on allocation the task does not charge the account of the threads. */
+static uint64_t allocated_by_all(uint64_t by_task)
+{
+    uint64_t by_threads = threads_allocated();
+    if (program.budget.allocation == 0)
+        return by_task + by_threads;
+    return by_threads > by_task ? by_threads : by_task;
+}
+
 static void note_end(const stint_outcome *outcome)
 {
+    stint_usage usage = outcome->usage;
+    stint_reason reason = outcome->reason;
+    if (reason == STINT_REASON_ACCOUNT || (reason == STINT_REASON_NONE && threads_passed_limit()))
+        reason = STINT_REASON_ALLOCATION_LIMIT;
+    usage.allocated = allocated_by_all(usage.allocated);
     if (program.is_child) {
-        note_child(&outcome->usage, outcome->reason);
+        note_child(&usage, reason);
         return;
     }
-    program.record->reason = outcome->reason;
-    program.record->usage = outcome->usage;
+    program.record->reason = reason;
+    program.record->usage = usage;
     atomic_store(&program.record->state, RECORD_ENDED);
 }
 
-/* Of a program that ends without its exit handlers. The reason is that of the limit of which nothing is left. */
+/* The limit that has interrupted the task. Of the account's nothing is left when all together have used it up. */
+static stint_reason reason_now(const stint_budget *left, uint64_t allocated)
+{
+    if (!stint_is_interrupted())
+        return STINT_REASON_NONE;
+    bool by_allocation = left->allocation == 0 || program.budget.memory == 0 ||
+                         (program.budget.allocation != 0 && allocated_by_all(allocated) >= program.budget.allocation);
+    return by_allocation ? STINT_REASON_ALLOCATION_LIMIT : STINT_REASON_MEMORY_LIMIT;
+}
+
+/* Of a program that ends without its exit handlers. */
 static void note_abrupt_end(void)
 {
     stint_outcome outcome = { .reason = STINT_REASON_NONE };
     stint_budget left;
     if (!program.runs || stint_usage_now(&outcome.usage, &left) != 0)
         return;
-    if (stint_is_interrupted())
-        outcome.reason = left.allocation == 0 ? STINT_REASON_ALLOCATION_LIMIT : STINT_REASON_MEMORY_LIMIT;
+    outcome.reason = reason_now(&left, outcome.usage.allocated);
     program.runs = false;
     note_end(&outcome);
 }
@@ -170,6 +195,14 @@ static void write_files(const stint_report *report)
 
 /* --- The task. --- */
 
+/* A rollback would take from other threads what they use. So there is none, and no report. */
+static _Noreturn void end_beside_threads(int status)
+{
+    if (program.record->report[0] != '\0')
+        program.record->output_error = ENOTSUP;
+    _exit(status);
+}
+
 /* The first handler of all, so it runs last. A child of fork(2) that goes on with the program's code is not the task's
  * process: it is counted, and ends as it would. */
 static void come_back(int status, void *unused)
@@ -183,6 +216,8 @@ static void come_back(int status, void *unused)
         return;
     }
     fflush(NULL);
+    if (stint_is_interrupted() && threads_are_alive())
+        end_beside_threads(status);
     program.status = status;
     longjmp(program.end, 1);
 }
@@ -216,6 +251,15 @@ static const char *why_not_metered(char room[RECORD_MESSAGE_ROOM])
     return room;
 }
 
+/* Of the program's other threads, and of its task where they have a limit together. */
+static int make_account(stint_account **account)
+{
+    stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
+    limits.allocation = program.budget.allocation;
+    limits.name = program_invocation_short_name;
+    return stint_account_create(NULL, &limits, account);
+}
+
 static int run_as_task(int argc, char **argv, char **environment)
 {
     char room[RECORD_MESSAGE_ROOM];
@@ -231,7 +275,12 @@ static int run_as_task(int argc, char **argv, char **environment)
     stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
     stint_report *report = NULL;
-    options.budget = own_budget();
+    stint_account *account;
+    program.budget = options.budget = own_budget();
+    int error = make_account(&account);
+    if (error != 0)
+        return refuse("there is no account for its threads: ", strerror(error));
+    options.account = program.budget.allocation != 0 ? account : NULL;
     options.on_interrupt = STINT_FAIL;
     options.name = program_invocation_short_name;
     options.report = program.record->report[0] != '\0' && !program.is_child ? STINT_REPORT_HEAP : STINT_REPORT_NONE;
@@ -241,7 +290,8 @@ static int run_as_task(int argc, char **argv, char **environment)
         atomic_store(&program.record->state, RECORD_RUNS);
     on_exit(come_back, NULL);
     program.runs = true;
-    int error = stint_run_reported(run_program, NULL, &options, &outcome, &report);
+    threads_begin(program.record, account);
+    error = stint_run_reported(run_program, NULL, &options, &outcome, &report);
     if (error != 0)
         return program.is_child ? 125 : refuse("it could not be run as a task: ", strerror(error));
     note_end(&outcome);

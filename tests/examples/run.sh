@@ -72,6 +72,22 @@ expect 'a static program needs a wall' 126 '*linked statically*--wall' "$run" "$
 expect 'a static program behind one' 6 "held*$line 6: *" "$run" --wall --memory 64M "$static" hold 10 return 6
 expect 'memory of a static program' 121 "*passed --memory*" "$run" --wall --memory 64M "$static" hold 400000 sleep 5
 expect 'memory of other threads' 121 "*passed --memory*" "$run" --wall --memory 64M "$program" thread 400000 sleep 5
+expect 'allocations of other threads count' 0 "held*$line 0: *2.0MiB allocated*" "$run" "$program" thread 2000
+expect 'other threads share the allocation limit' 120 "held*refused*passed --allocation*" \
+    "$run" --allocation 4M "$program" hold 2000 thread 3000
+expect 'the main thread shares it, too' 120 "held*refused*passed --allocation*" \
+    "$run" --allocation 4M "$program" thread 3000 hold 2000
+expect 'what an ended thread was refused is told' 120 "refused*passed --allocation*" \
+    "$run" --allocation 1M "$program" thread 2000 _exit 0
+expect 'what a refused thread has made stays' 120 "refused*good*passed --allocation*" \
+    "$run" --allocation 1M "$program" thread_leaves 2000
+expect 'a thread may end in its midst' 0 "held*good*2.0MiB allocated*" "$run" "$program" thread_exits 2000
+expect 'other threads live when a limit was passed' 120 "refused*passed --allocation*" \
+    "$run" --allocation 8M "$program" living_threads 4 hold 16000
+expect 'memory of other threads in place' 121 "*ended by SIGKILL, passed --memory*" \
+    "$run" --memory 64M "$program" thread 400000 sleep 5
+expect 'memory of the threads of a child' 121 "*passed --memory*" \
+    "$run" --memory 64M "$program" run "$program" thread 400000 sleep 5
 expect 'a malloc of its own' 126 "*malloc is that of the program itself*--wall" "$run" "$own_malloc"
 expect 'a malloc of its own behind a wall' 0 "*$line 0*" "$run" --wall "$own_malloc"
 expect 'set-uid' 126 '*set-uid*' "$run" "$(command -v su)" --version

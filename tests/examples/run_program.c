@@ -46,6 +46,61 @@ static void *hold_in_thread(void *kibibytes)
     return NULL;
 }
 
+/* A list of as many blocks, of a KiB each, or of less where there is no more memory. */
+static void *make_list(void *kibibytes)
+{
+    void **first = NULL;
+    for (size_t i = 0; i < (size_t)(uintptr_t)kibibytes; i++) {
+        void **block = malloc(1024);
+        if (block == NULL) {
+            puts("refused");
+            break;
+        }
+        *block = first;
+        first = block;
+    }
+    return first;
+}
+
+static void *make_list_and_exit(void *kibibytes)
+{
+    void *list = make_list(kibibytes);
+    puts("held");
+    pthread_exit(list);
+}
+
+static void walk_list_of_thread(void *(*function)(void *), size_t kibibytes)
+{
+    pthread_t thread;
+    void *list = NULL;
+    pthread_create(&thread, NULL, function, (void *)(uintptr_t)kibibytes);
+    pthread_join(thread, &list);
+    while (list != NULL) {
+        void *next = *(void **)list;
+        free(list);
+        list = next;
+    }
+    puts("good");
+}
+
+/* It looks through what the main thread has made, and lives when that ends. */
+static void *read_for_ever(void *block)
+{
+    const volatile char *bytes = block;
+    for (;;) {
+        for (size_t i = 0; i < 1024; i++)
+            (void)bytes[i];
+    }
+    return NULL;
+}
+
+static void start_readers(size_t count)
+{
+    pthread_t thread;
+    for (size_t i = 0; i < count; i++)
+        pthread_create(&thread, NULL, read_for_ever, calloc(1, 1024));
+}
+
 static void start(size_t count, void (*what)(size_t), size_t argument)
 {
     for (size_t i = 0; i < count; i++) {
@@ -122,6 +177,12 @@ int main(int argc, char **argv)
             allocate(number), i++;
         else if (strcmp(what, "thread") == 0)
             pthread_create(&thread, NULL, hold_in_thread, (void *)(uintptr_t)number), pthread_join(thread, NULL), i++;
+        else if (strcmp(what, "thread_leaves") == 0)
+            walk_list_of_thread(make_list, number), i++;
+        else if (strcmp(what, "thread_exits") == 0)
+            walk_list_of_thread(make_list_and_exit, number), i++;
+        else if (strcmp(what, "living_threads") == 0)
+            start_readers(number), i++;
         else if (strcmp(what, "sleepers") == 0)
             start(number, sleep_for, 5), i++;
         else if (strcmp(what, "thread_sleepers") == 0)

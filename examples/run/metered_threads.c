@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads that the program starts; see metered_threads.h. Each runs in a scope of its own, which charges the account.
+ * What it allocates is the process's: other threads use it whatever becomes of this one, so nothing may be rolled back.
+ * That is what stint_keep_begin is for, so the bytes count for the limit on allocation and not for that on memory. Any
+ * thread. */
+#include "metered_threads.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <threads.h>
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg)
+    __attribute__((visibility("default")));
+int thrd_create(thrd_t *thread, thrd_start_t function, void *arg) __attribute__((visibility("default")));
+
+static struct {
+    struct record *record;
+    stint_account *account; /* NULL: the task has not begun, and nothing is metered */
+    atomic_uint alive;
+    atomic_bool has_passed;
+} threads;
+
+/* What a thread is to run: one of the two functions, with this. */
+struct start {
+    void *(*function)(void *arg);
+    thrd_start_t c11_function;
+    void *arg;
+    void *result;
+};
+
+static int run_function(void *argument, void **unused)
+{
+    struct start *start = argument;
+    (void)unused;
+    stint_keep_begin();
+    start->result =
+        start->function != NULL ? start->function(start->arg) : (void *)(intptr_t)start->c11_function(start->arg);
+    stint_keep_end();
+    return 0;
+}
+
+static void note_end(void *unused)
+{
+    (void)unused;
+    atomic_fetch_sub(&threads.alive, 1);
+}
+
+/* A thread that cannot have a scope, for want of memory, runs without. */
+static void run_metered(struct start *start)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    options.account = threads.account;
+    options.on_interrupt = STINT_FAIL;
+    options.grace = 1;
+    options.flags = STINT_UNTIMED;
+    if (stint_run(run_function, start, &options, &outcome) != 0)
+        run_function(start, NULL);
+    else if (outcome.reason == STINT_REASON_ACCOUNT)
+        atomic_store(&threads.has_passed, true);
+}
+
+/* The thread may end in its function, by pthread_exit or pthread_cancel. */
+static void *begin(void *argument)
+{
+    struct start start = *(struct start *)argument;
+    free(argument);
+    pthread_cleanup_push(note_end, NULL);
+    run_metered(&start);
+    pthread_cleanup_pop(1);
+    return start.result;
+}
+
+static int create(pthread_t *thread, const pthread_attr_t *attributes, const struct start *wanted)
+{
+    typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    struct start *start = malloc(sizeof *start);
+    if (start == NULL)
+        return EAGAIN;
+    *start = *wanted;
+    atomic_fetch_add(&threads.alive, 1);
+    atomic_fetch_add(&threads.record->threads, 1);
+    int error = ((create_fn *)dlsym(RTLD_NEXT, "pthread_create"))(thread, attributes, begin, start);
+    if (error != 0) {
+        note_end(NULL);
+        free(start);
+    }
+    return error;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *arg)
+{
+    typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (threads.account == NULL)
+        return ((create_fn *)dlsym(RTLD_NEXT, "pthread_create"))(thread, attributes, function, arg);
+    return create(thread, attributes, &(struct start){ .function = function, .arg = arg });
+}
+
+int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
+{
+    typedef int create_fn(thrd_t *, thrd_start_t, void *);
+    if (threads.account == NULL)
+        return ((create_fn *)dlsym(RTLD_NEXT, "thrd_create"))(thread, function, arg);
+    int error = create(thread, NULL, &(struct start){ .c11_function = function, .arg = arg });
+    return error == 0 ? thrd_success : error == ENOMEM ? thrd_nomem : thrd_error;
+}
+
+void threads_begin(struct record *record, stint_account *account)
+{
+    threads.record = record;
+    threads.account = account;
+}
+
+bool threads_are_alive(void)
+{
+    return atomic_load(&threads.alive) != 0;
+}
+
+uint64_t threads_allocated(void)
+{
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
+    if (threads.account == NULL || atomic_load(&threads.record->threads) == 0)
+        return 0;
+    return stint_account_read(threads.account, &usage) == 0 ? usage.allocated : 0;
+}
+
+bool threads_passed_limit(void)
+{
+    return atomic_load(&threads.has_passed);
+}
