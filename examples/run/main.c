@@ -310,15 +310,22 @@ static void reap_orphans(const struct run *run)
     }
 }
 
+/* As timeout does: what is to end it goes to all of its processes, one that is stopped ends, too. A terminal has sent it
+ * to them as well. */
 static void pass_signal_on(const struct run *run)
 {
-    struct signalfd_siginfo signal;
-    if (read(run->signals, &signal, sizeof signal) != (ssize_t)sizeof signal)
+    struct signalfd_siginfo got;
+    if (read(run->signals, &got, sizeof got) != (ssize_t)sizeof got)
         return;
-    if (signal.ssi_signo == SIGCHLD)
+    int number = (int)got.ssi_signo;
+    if (number == SIGCHLD) {
         reap_orphans(run);
-    else if (signal.ssi_code != SI_KERNEL) /* a terminal has sent it to the program as well */
-        kill(run->pid, (int)signal.ssi_signo);
+    } else if (number == SIGUSR1 || number == SIGUSR2) {
+        kill(run->pid, number);
+    } else if (got.ssi_code != SI_KERNEL) {
+        family_signal(number);
+        family_signal(SIGCONT);
+    }
 }
 
 static void supervise(struct run *run)
@@ -395,11 +402,29 @@ static void tell_line(const struct run *run, int status, const struct rusage *us
     fputc('\n', stderr);
 }
 
+/* Whoever waits for this process sees the signal that ended the program: a shell ends its loop at SIGINT. The core is
+ * the program's. */
+static void end_by(int number)
+{
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    fflush(NULL);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    signal(number, SIG_DFL);
+    raise(number);
+    sigprocmask(SIG_UNBLOCK, &only, NULL);
+}
+
 static int status_of(const struct run *run, int status)
 {
     if (run->passed != PASSED_NONE && !run->options.preserve_status)
         return limits[run->passed].status;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_SIGNALLED + WTERMSIG(status);
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    if (run->passed == PASSED_NONE)
+        end_by(WTERMSIG(status));
+    return STATUS_SIGNALLED + WTERMSIG(status);
 }
 
 /* Some may have been started while the list was read: until nobody is left. What the kernel does not let go is. */

@@ -117,6 +117,19 @@ wait $!
     echo "SIGTERM was not passed on: $(cat "$folder/line")" >&2
     failed=1
 }
+# What is to end it reaches those that it has started, and a stopped one.
+"$run" -q /bin/bash -c 'sleep 20 & echo $! >"$0"; wait; exit 1' "$folder/child" &
+until [ -s "$folder/child" ]; do sleep 0.05; done
+kill -STOP "$(cat "$folder/child")"
+kill $!
+wait $!
+[ $? = 143 ] && ! kill -0 "$(cat "$folder/child")" 2>/dev/null || {
+    echo 'SIGTERM did not reach a child of the program' >&2
+    failed=1
+}
+expect 'the signal that ended it ends stint-run' 0 '*' python3 -c \
+    'import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]) != -6)' \
+    "$run" -q "$program" abort
 expect 'what ignores SIGTERM is killed' 124 '*SIGKILL*' "$run" --timeout 100ms --kill-after 100ms \
     /bin/bash -c 'trap "" TERM; while :; do sleep 1; done'
 exit $failed
