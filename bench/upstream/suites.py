@@ -149,13 +149,10 @@ done
 """, counted=r"^##|  -$", prepare="""
 cd "$SOURCES/libxml2" && [ -e configure ] || autoreconf -fi
 ./configure --without-python --disable-static CFLAGS=-O1 && make -j2 && make -j2 runtest testrecurse
-""", packages=("libxml2-utils", "autoconf", "automake", "libtool"), sources=("libxml2",), small="""
-cd "$SOURCES/libxml2"
-for file in test/*.xml; do $RUN /usr/bin/xmllint --nonet --noent --debug "$file" 2>&1 | sha256sum; done
-"""),
+""", packages=("libxml2-utils", "autoconf", "automake", "libtool"), sources=("libxml2",)),
     Suite(
         "node", "node --version", NODE_TEST.format(
-            tests="test/parallel/test-buffer-*.js test/parallel/test-worker-*.js test/parallel/test-zlib-*.js"),
+            tests="test/parallel/test-buffer-a*.js test/parallel/test-worker-m*.js test/parallel/test-zlib-b*.js"),
         counted=r"^(not )?ok ", compared=r"^(not )?ok ", packages=("nodejs",), sources=("nodejs",)),
     Suite(
         "redis", of_package("redis-server"), REDIS_TEST.format(requests=50000),

@@ -310,8 +310,8 @@ static void reap_orphans(const struct run *run)
     }
 }
 
-/* As timeout does: what is to end it goes to all of its processes, one that is stopped ends, too. A terminal has sent it
- * to them as well. */
+/* As timeout does: what is to end it goes to all of its processes, one that is stopped ends, too. A terminal has sent
+ * it to them as well. */
 static void pass_signal_on(const struct run *run)
 {
     struct signalfd_siginfo got;
