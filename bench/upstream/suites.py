@@ -25,7 +25,7 @@ def of_package(name):
 
 
 PYTHON = ("test_json test_re test_list test_dict test_unicode test_zlib test_ast test_gc test_threading test_subprocess "
-          "test_sqlite3")
+          "test_struct")
 PYTHON_TEST = """
 rm -f junit.xml
 $RUN /usr/bin/python3 -m test --junit-xml="$CACHE/junit.xml" {modules} >log 2>&1; echo "status $?"
@@ -83,7 +83,7 @@ SUITES = [
         packages=("libpython3.11-testsuite",), small=PYTHON_TEST.format(modules="test_json test_dict")),
     Suite(
         "perl", of_package("perl"),
-        PERL_TEST.format(tests="base/*.t cmd/*.t comp/*.t op/*.t re/*.t uni/*.t"),
+        PERL_TEST.format(tests="base/*.t cmd/*.t op/s*.t op/t*.t re/*.t uni/s*.t"),
         counted=r"^\S+\.t \.", compared=r"^\S+\.t \.|^Files=|^Result|Failed",
         # The modules of the installed perl, beside the tests of the source.
         prepare="""
@@ -139,17 +139,19 @@ cd "$SOURCES/sqlite3" && mkdir -p bld && cd bld
 ../configure --with-tcl=/usr/lib/tcl8.6 CFLAGS=-O1 && make -j2 testfixture
 """, packages=("tcl8.6-dev",), sources=("sqlite3",)),
     Suite(
-        "libxml2: runtest, and xmllint", of_package("libxml2"), """
+        "libxml2: its tests, and xmllint", of_package("libxml2"), """
+# Debian's source lacks the documents of runtest: xmllint reads those of other packages.
 cd "$SOURCES/libxml2"
-$RUN ./runtest 2>&1
-$RUN ./testrecurse 2>&1
-for file in test/*.xml test/valid/*.xml test/schemas/*.xml; do
+$RUN ./testapi 2>&1
+$RUN ./testchar 2>&1
+$RUN ./testdict 2>&1
+for file in /usr/share/xml/iso-codes/*.xml /usr/share/mime/packages/*.xml; do
     $RUN /usr/bin/xmllint --nonet --noent --debug "$file" 2>&1 | sha256sum
 done
-""", counted=r"^##|  -$", prepare="""
+""", counted=r"", prepare="""
 cd "$SOURCES/libxml2" && [ -e configure ] || autoreconf -fi
-./configure --without-python --disable-static CFLAGS=-O1 && make -j2 && make -j2 runtest testrecurse
-""", packages=("libxml2-utils", "autoconf", "automake", "libtool"), sources=("libxml2",)),
+./configure --without-python --disable-static CFLAGS=-O1 && make -j2 && make -j2 testapi testchar testdict
+""", packages=("libxml2-utils", "autoconf", "automake", "libtool", "iso-codes", "shared-mime-info"), sources=("libxml2",)),
     Suite(
         "node", "node --version", NODE_TEST.format(
             tests="test/parallel/test-buffer-a*.js test/parallel/test-worker-m*.js test/parallel/test-zlib-b*.js"),

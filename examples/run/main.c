@@ -375,15 +375,19 @@ static void tell_json(const struct run *run, int status, const struct rusage *us
             limits[run->passed].name, clock_now() - run->begin, ns_of(usage->ru_utime) + ns_of(usage->ru_stime));
     if (is_known)
         fprintf(stderr, ",\"allocated\":%" PRIu64 ",\"peak\":%" PRIu64, record->usage.allocated, record->usage.peak);
-    fprintf(stderr, ",\"resident\":%" PRIu64 ",\"children\":%" PRIu64 ",\"children_allocated\":%" PRIu64 "}\n",
+    fprintf(stderr,
+            ",\"resident\":%" PRIu64 ",\"children\":%" PRIu64 ",\"children_allocated\":%" PRIu64
+            ",\"children_unmetered\":%u,\"threads\":%u}\n",
             (uint64_t)usage->ru_maxrss * 1024, atomic_load(&record->children_ended),
-            atomic_load(&record->children_allocated));
+            atomic_load(&record->children_allocated), atomic_load(&record->children_unmetered),
+            atomic_load(&record->threads));
 }
 
 static void tell_line(const struct run *run, int status, const struct rusage *usage, const struct record *record)
 {
     char room[6][TEXT_ROOM];
     uint64_t children = atomic_load(&record->children_ended);
+    unsigned unmetered = atomic_load(&record->children_unmetered);
     if (WIFEXITED(status))
         fprintf(stderr, "stint-run: exit status %d", WEXITSTATUS(status));
     else
@@ -399,6 +403,8 @@ static void tell_line(const struct run *run, int status, const struct rusage *us
     if (children > 0)
         fprintf(stderr, "; %" PRIu64 " child%s ended, %s allocated", children, children > 1 ? "ren" : "",
                 text_write_size(room[5], atomic_load(&record->children_allocated)));
+    if (unmetered > 0)
+        fprintf(stderr, "; %u child%s not metered", unmetered, unmetered > 1 ? "ren" : "");
     fputc('\n', stderr);
 }
 

@@ -56,7 +56,7 @@ static void run_metered(struct start *start)
     options.account = threads.account;
     options.on_interrupt = STINT_FAIL;
     options.grace = 1;
-    options.flags = STINT_UNTIMED;
+    options.flags = STINT_UNTIMED | STINT_ALLOW_UNMETERED; /* as the task */
     if (stint_run(run_function, start, &options, &outcome) != 0)
         run_function(start, NULL);
     else if (outcome.reason == STINT_REASON_ACCOUNT)

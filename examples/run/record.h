@@ -52,7 +52,8 @@ struct record {
     _Atomic uint64_t children_allocated;
     atomic_int children_reason; /* the first limit that one of them passed */
 
-    atomic_uint threads; /* that metered processes have started */
+    atomic_uint children_unmetered; /* that started, and could not be metered */
+    atomic_uint threads;            /* that metered processes have started */
 };
 
 #endif

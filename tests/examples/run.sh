@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# run.sh STINT-RUN PROGRAM STATIC-PROGRAM OWN-MALLOC: stint-run from outside. The program is run_program.c, the next one
-# the same linked statically, the last one has a malloc of its own.
+# run.sh STINT-RUN PROGRAM STATIC-PROGRAM OWN-MALLOC OPERATORS ARENA: stint-run from outside. The program is run_program.c,
+# the next one the same linked statically, the next one has a malloc of its own. The last two are run_operators.cpp.
 set -u
 run=$1
 program=$2
 static=$3
 own_malloc=$4
+operators=$5
+arena=$6
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
@@ -90,6 +92,9 @@ expect 'memory of the threads of a child' 121 "*passed --memory*" \
     "$run" --memory 64M "$program" run "$program" thread 400000 sleep 5
 expect 'a malloc of its own' 126 "*malloc is that of the program itself*--wall" "$run" "$own_malloc"
 expect 'a malloc of its own behind a wall' 0 "*$line 0*" "$run" --wall "$own_malloc"
+expect 'operators of its own that ask malloc' 121 "refused*passed --memory*" "$run" --memory 256K "$operators"
+expect 'operators of its own that do not' 126 "*operator new is that of the program itself*--wall" "$run" "$arena"
+expect 'a child that cannot be metered' 0 "held*; 1 child not metered" "$run" "$program" run "$arena"
 expect 'set-uid' 126 '*set-uid*' "$run" "$(command -v su)" --version
 expect 'not found' 127 '*No such file*' "$run" nothing-of-this-name
 expect 'no program' 125 'stint-run: no PROGRAM was given*' "$run" --memory 1M
@@ -117,13 +122,24 @@ wait $!
     echo "SIGTERM was not passed on: $(cat "$folder/line")" >&2
     failed=1
 }
+# has_ended PID: it does so within ten seconds.
+has_ended() {
+    local state
+    for _ in {1..200}; do
+        state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
+        [ -n "$state" ] && [ "$state" != Z ] || return 0
+        sleep 0.05
+    done
+    return 1
+}
+
 # What is to end it reaches those that it has started, and a stopped one.
 "$run" -q /bin/bash -c 'sleep 20 & echo $! >"$0"; wait; exit 1' "$folder/child" &
 until [ -s "$folder/child" ]; do sleep 0.05; done
 kill -STOP "$(cat "$folder/child")"
 kill $!
 wait $!
-[ $? = 143 ] && ! kill -0 "$(cat "$folder/child")" 2>/dev/null || {
+[ $? = 143 ] && has_ended "$(cat "$folder/child")" || {
     echo 'SIGTERM did not reach a child of the program' >&2
     failed=1
 }
