@@ -93,6 +93,13 @@ static inline long limit_of_time(void)
     return seconds != NULL ? atol(seconds) : 0;
 }
 
+/* Ends a test that has nothing to test here, and says why: scripts/test counts these lines. */
+#define skip_because(reason)                                                                                           \
+    do {                                                                                                               \
+        print_message("not tested: %s\n", reason);                                                                     \
+        skip();                                                                                                        \
+    } while (0)
+
 /* --- No test leaves a record of the library's behind: what it has made has gone when it ends, or soon after, where
  * other threads are about to let go of it. A test that is to leave some says so by leaves_records(). --- */
 

@@ -221,7 +221,7 @@ static int check_pages(const struct family *family)
 TEST(page_functions)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     run_everywhere(check_pages);
 }
 
@@ -253,7 +253,7 @@ static int check_printing(const struct family *family)
 TEST(printing_to_a_block)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     run_everywhere(check_printing);
 }
 
@@ -308,7 +308,7 @@ static int check_lines(const struct family *family)
 TEST(reading_lines)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     run_everywhere(check_lines);
 }
 
@@ -333,7 +333,7 @@ static int check_paths(const struct family *family)
 TEST(resolving_paths)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     run_everywhere(check_paths);
 }
 
@@ -358,7 +358,7 @@ static int use_libc(void *arg, void **value)
 TEST(what_libc_hands_out_is_held_by_the_task)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     FILE *file = file_of("ab\n", 3);
     assert_int_equal(getc(file), 'a'); /* its buffer, which is libc's own */
     rewind(file);

@@ -315,7 +315,7 @@ static void *run_and_leave(void *file)
 TEST(one_of_a_thread_that_ended_in_its_task_can_be_closed)
 {
     if (in_debug_mode())
-        skip(); /* the error ends the process */
+        skip_because("in debug mode the error ends the process");
     FILE *file = NULL;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, run_and_leave, &file), 0);

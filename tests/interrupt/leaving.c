@@ -224,7 +224,7 @@ static void check(const struct exits *exit, leave_fn *jump, stint_on_interrupt m
 TEST(frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     signal(SIGUSR1, on_signal);
     for (unsigned jump = 0; jump < JUMPS; jump++) {
         for (unsigned exit = 0; exit < EXITS; exit++) {
@@ -237,7 +237,7 @@ TEST(frames_that_a_jump_leaves_are_ended_and_the_task_goes_on)
 TEST(a_jump_out_of_scopes_leaves_the_thread_in_none)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     stint_account *account;
     assert_int_equal(stint_account_create(NULL, NULL, &account), 0);
     for (unsigned jump = 0; jump < JUMPS; jump++) {
@@ -269,7 +269,7 @@ static int keep_guards(void *arg, void **value)
 TEST(guards_of_frames_that_stay_are_left_alone)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     for (unsigned jump = 0; jump < JUMPS; jump++) {
         leave_fn *leave = jumps[jump];
         released = 0;
@@ -381,7 +381,7 @@ static void run_thread(void *(*function)(void *), void *arg)
 static void skip_under_address_sanitizer(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-    skip();
+    skip_because("AddressSanitizer takes unwound frames for living ones");
 #endif
 }
 
@@ -474,7 +474,7 @@ static void count_destroyed(void *count)
 TEST(a_scope_that_is_left_gives_back_what_its_options_name)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     int destroyed = 0;
     stint_options options = STINT_OPTIONS_INIT;
     options.account = make_account(NULL);
@@ -518,7 +518,7 @@ static int jump_over_a_guard(void *token, void **value)
 TEST(a_guard_of_a_frame_that_is_left_ends_before_an_interrupt)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     stint_options options = STINT_OPTIONS_INIT;
     assert_int_equal(stint_token_create(NULL, &options.token), 0);
     has_finished = false;

@@ -238,7 +238,7 @@ static void *interrupt_and_exit(void *outcome)
 TEST(a_cleanup_region_is_left_before_the_interrupt)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     stint_outcome outcome;
     pthread_t thread;
     cleanups = 0;

@@ -295,7 +295,7 @@ static void skip_where_mimalloc_looks(void)
 {
     int (*version)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
     if (!stint_malloc_is_overridden() || (debugs() && version != NULL && version() == 30600))
-        skip();
+        skip_because("this mimalloc looks at all heaps after a fork(2)");
 }
 
 static bool rolls_back(void)
@@ -449,7 +449,7 @@ TEST(a_callback_that_does_not_return_ends_the_program)
 TEST(a_lock_that_was_forgotten_is_told_in_debug_mode)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     for (int place = 0; place < PLACES; place++) {
         struct heard heard = in_a_process(run_and_check, forget_a_lock, place, 0);
         assert_int_equal(heard.status, 0);
@@ -460,7 +460,7 @@ TEST(a_lock_that_was_forgotten_is_told_in_debug_mode)
 TEST(a_jump_out_of_a_scope_is_told_in_debug_mode)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     struct heard heard = in_a_process(jump_and_check, jump_out, IN_PLACE, 0);
     assert_int_equal(heard.status, 0);
     assert_told(&heard, "its scope was left by longjmp");
@@ -480,7 +480,7 @@ TEST(a_stale_pointer_faults_at_once_and_names_the_task)
 {
     static const int sizes[] = { 1, 16, 100, 5000, 100000, 900000 };
     if (!debugs())
-        skip();
+        skip_because("only in debug mode");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int place = 0; place < PLACES; place++) {
             check_fn *const uses[] = { use_stale, free_stale };

@@ -213,7 +213,7 @@ TEST(what_libc_allocates_is_foreign)
 {
     struct seen seen = { 0 };
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     setenv("STINT_MEMPROF_TEST", "", 1); /* the list of variables has been made */
     start(&seen);
     assert_outcome(run_task(have_libc_allocate, NULL, NULL), STINT_ERROR, STINT_REASON_FAILED, EIO);

@@ -42,7 +42,7 @@ TEST(a_task_is_refused_where_the_unwinder_cannot_be_loaded_and_the_next_one_trie
 {
     int status;
     if (!stint_malloc_is_overridden() || is_loaded())
-        skip();
+        skip_because("the unwinder was loaded with the program");
     pid_t pid = fork();
     if (pid == 0) {
         stint_outcome outcome;
@@ -75,7 +75,7 @@ TEST(the_unwinder_is_loaded_with_the_first_task)
     bool in_task = false;
     stint_outcome outcome;
     if (!stint_malloc_is_overridden() || is_loaded())
-        skip();
+        skip_because("the unwinder was loaded with the program");
     assert_int_equal(stint_run(look_for_it, &in_task, NULL, &outcome), 0);
     assert_true(in_task);
     assert_true(is_loaded());
@@ -105,7 +105,7 @@ TEST(a_profile_that_begins_before_the_first_task_sees_threads_that_run_none)
     atomic_int counted = 0;
     stint_memprof_options options = STINT_MEMPROF_OPTIONS_INIT;
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     options.interval = 10000;
     options.rate = 0;
     options.tracker = (stint_memprof_tracker){ count_alloc, NULL, NULL };

@@ -424,7 +424,7 @@ TEST(to_stand_in_a_long_line_costs_no_more_than_in_a_short_one)
 {
     static const unsigned accounts[] = { 0, 1, ACCOUNTS };
 #if defined __SANITIZE_THREAD__
-    skip(); /* of so many threads it sees how mimalloc hands memory from one to the other, but not why it may */
+    skip_because("ThreadSanitizer sees how mimalloc hands memory between so many threads, but not why it may");
 #endif
     for (int i = 0; i < 3; i++) {
         bool costs_more = true;

@@ -301,7 +301,7 @@ TEST(what_the_loader_remembers_of_files_keeps_nothing_that_is_mapped_in_their_pl
     void *stale = NULL;
     dl_iterate_phdr(find_stale, &stale);
     if (stale == NULL) /* not in every glibc */
-        skip();
+        skip_because("this glibc leaves nothing stale there");
     stint_outcome outcome = run_task(map_there, stale, NULL);
     assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
     assert_int_equal(outcome.usage.kept, 0);

@@ -94,7 +94,7 @@ TEST(a_reservation_of_a_quarter_of_the_address_space_goes)
     struct work work = { .file = -1, .size = (size_t)1 << 45 };
     stint_outcome outcome = run_task(map_and_point, &work, NULL);
     if (work.made == MAP_FAILED)
-        skip();
+        skip_because("the system refuses so large a reservation");
     assert_int_equal(outcome.usage.kept, 0);
     assert_int_not_equal(msync(work.made, 4096, MS_ASYNC), 0);
 }

@@ -233,7 +233,7 @@ def main():
             check_console(browser)
             servers.append(check_gone_and_back(browser, program, database, servers[0], *options))
         except Missing as missing:
-            print(f"skipped: {missing}")
+            print(f"not tested: {missing}")
             sys.exit(77)
         finally:
             if browser:

@@ -299,7 +299,7 @@ static void bound_forks_of_nobody(struct sti_wall_config config)
 TEST(processes_are_bounded_without_a_group)
 {
     if (getuid() != 0)
-        skip();
+        skip_because("only root may take another user's name");
     bound_forks_of_nobody(closed());
     bound_forks_of_nobody(open_config());
 }
@@ -334,7 +334,7 @@ static int landlock_version(void)
 TEST(a_child_with_processes_signals_them_alone)
 {
     if (landlock_version() < 6)
-        skip();
+        skip_because("the kernel's Landlock is older than its version 6");
     struct sti_wall_config config = closed();
     config.processes = 5;
     assert_passes(&config, work_with_processes);

@@ -48,7 +48,7 @@ static int wait_for_jumper(void *arg, void **value)
 TEST(a_task_cannot_jump_into_one_below_it)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     struct on_top on_top = { .pool = make_pool(.workers = 1) };
     for (int i = 0; i < 10; i++) {
         assert_ok(run_in(on_top.pool, wait_for_jumper, &on_top));
@@ -123,7 +123,7 @@ static int jump_over_forks(void *arg, void **value)
 TEST(forks_of_frames_that_a_jump_leaves_are_settled)
 {
     if (!stint_malloc_is_overridden())
-        skip();
+        skip_because("malloc is not stint's");
     stint_pool *pool = make_pool(.workers = 2);
     for (int i = 0; i < 20; i++)
         assert_ok(run_in(pool, jump_over_forks, NULL));
