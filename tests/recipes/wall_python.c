@@ -18,7 +18,10 @@ static int start_python(void *unused)
     if (PyStatus_Exception(status))
         return ENOEXEC;
     /* Modules that a closed wall's children could not load later. */
-    return PyRun_SimpleString("import ctypes, json, math, os, random, re, socket") == 0 ? 0 : ENOEXEC;
+    if (PyRun_SimpleString("import ctypes, json, math, os, random, re, socket") != 0)
+        return ENOEXEC;
+    PyOS_BeforeFork(); /* takes what PyOS_AfterFork_Child lets go; later versions of Python abort without it */
+    return 0;
 }
 
 /* The script leaves its answer in the variable `answer`. */
