@@ -118,12 +118,12 @@ typedef struct stint_outcome {
     size_t payload_size;
     char message[96];
 } stint_outcome;
+__attribute__((visibility("default"))) const char *stint_status_name(stint_status status);
+__attribute__((visibility("default"))) const char *stint_reason_name(stint_reason reason);
 __attribute__((visibility("default"))) int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);
 __attribute__((visibility("default"))) int stint_fail(int error, const void *payload, size_t size);
 __attribute__((visibility("default"))) int stint_usage_now(stint_usage *used, stint_budget *left);
 __attribute__((visibility("default"))) const char *stint_task_name(void);
-__attribute__((visibility("default"))) const char *stint_status_name(stint_status status);
-__attribute__((visibility("default"))) const char *stint_reason_name(stint_reason reason);
 __attribute__((visibility("default"))) void *stint_result_malloc(size_t size);
 __attribute__((visibility("default"))) void *stint_result_calloc(size_t count, size_t size);
 __attribute__((visibility("default"))) void *stint_result_realloc(void *block, size_t size);
@@ -139,6 +139,8 @@ typedef struct stint_account_limits {
     unsigned warn;
 } stint_account_limits;
 #define STINT_ACCOUNT_LIMITS_INIT STINT_SIZED_INIT_(stint_account_limits)
+__attribute__((visibility("default"))) int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account);
+__attribute__((visibility("default"))) int stint_account_set_limits(stint_account *account, const stint_account_limits *limits);
 typedef struct stint_account_usage {
     size_t size;
     uint64_t allocated;
@@ -148,8 +150,6 @@ typedef struct stint_account_usage {
     uint64_t waiting;
 } stint_account_usage;
 #define STINT_ACCOUNT_USAGE_INIT STINT_SIZED_INIT_(stint_account_usage)
-__attribute__((visibility("default"))) int stint_account_create(stint_account *parent, const stint_account_limits *limits, stint_account **account);
-__attribute__((visibility("default"))) int stint_account_set_limits(stint_account *account, const stint_account_limits *limits);
 __attribute__((visibility("default"))) int stint_account_read(const stint_account *account, stint_account_usage *usage);
 __attribute__((visibility("default"))) const char *stint_account_name(const stint_account *account);
 __attribute__((visibility("default"))) stint_account *stint_account_retain(stint_account *account);
@@ -303,6 +303,11 @@ __attribute__((visibility("default")))
               stint_future_is_ready(const stint_future *future);
 __attribute__((visibility("default"))) int stint_future_wait(stint_future *future, stint_outcome *outcome);
 __attribute__((visibility("default"))) int stint_future_wait_for(stint_future *future, uint64_t timeout_ns, stint_outcome *outcome);
+__attribute__((visibility("default"))) void stint_future_cancel(stint_future *future);
+__attribute__((visibility("default"))) int stint_future_set_budget(stint_future *future, const stint_budget *budget);
+__attribute__((visibility("default"))) int stint_future_usage(stint_future *future, stint_usage *usage);
+__attribute__((visibility("default"))) stint_future *stint_future_retain(stint_future *future);
+__attribute__((visibility("default"))) void stint_future_release(stint_future *future);
 typedef void stint_callback_fn(stint_future *future, const stint_outcome *outcome, void *arg);
 __attribute__((visibility("default"))) int stint_future_then(stint_future *future, stint_callback_fn *callback, void *arg);
 typedef struct stint_continuation {
@@ -316,11 +321,6 @@ __attribute__((visibility("default"))) int stint_future_remove_continuation(stin
 __attribute__((visibility("default"))) int stint_when_all(stint_future *const *futures, size_t count, stint_future **all);
 __attribute__((visibility("default"))) int stint_when_any(stint_future *const *futures, size_t count, stint_future **any);
 __attribute__((visibility("default"))) int stint_when_any_index(const stint_future *any, size_t *index);
-__attribute__((visibility("default"))) void stint_future_cancel(stint_future *future);
-__attribute__((visibility("default"))) int stint_future_set_budget(stint_future *future, const stint_budget *budget);
-__attribute__((visibility("default"))) int stint_future_usage(stint_future *future, stint_usage *usage);
-__attribute__((visibility("default"))) stint_future *stint_future_retain(stint_future *future);
-__attribute__((visibility("default"))) void stint_future_release(stint_future *future);
 typedef struct stint_completion {
     stint_future *future;
     void *data;
@@ -343,14 +343,14 @@ __attribute__((visibility("default"))) void stint_group_cancel(stint_group *grou
 __attribute__((visibility("default"))) void stint_group_release(stint_group *group);
 #define STINT_INTERRUPT_H
 __attribute__((visibility("default"))) void stint_checkpoint(void);
-__attribute__((visibility("default")))
-         _Bool
-              stint_finish(void);
+__attribute__((visibility("default"))) void stint_mask(void);
+__attribute__((visibility("default"))) void stint_unmask(void);
 __attribute__((visibility("default")))
          _Bool
               stint_is_interrupted(void);
-__attribute__((visibility("default"))) void stint_mask(void);
-__attribute__((visibility("default"))) void stint_unmask(void);
+__attribute__((visibility("default")))
+         _Bool
+              stint_finish(void);
 typedef enum stint_deferral {
     STINT_DEFERRAL_NONE = 0,
     STINT_DEFERRAL_MASK,
@@ -362,10 +362,11 @@ typedef enum stint_deferral {
     STINT_DEFERRAL_FRAME,
 } stint_deferral;
 __attribute__((visibility("default"))) const char *stint_deferral_name(stint_deferral deferral);
-__attribute__((visibility("default"))) int stint_module_protect(const char *name);
 __attribute__((visibility("default"))) int stint_module_allow(const char *name);
+__attribute__((visibility("default"))) int stint_module_protect(const char *name);
 __attribute__((visibility("default"))) int stint_module_keep(const char *name);
 typedef void stint_guard_fn(void *arg);
+#define STINT_GUARD(release,arg) STINT_GUARD_COUNTED_(__COUNTER__, release, arg)
 typedef struct stint_guard {
     stint_guard_fn *function_;
     void *arg_;
@@ -377,7 +378,6 @@ __attribute__((visibility("default"))) void stint_guard_push(stint_guard *guard,
 __attribute__((visibility("default"))) void stint_guard_pop(stint_guard *guard,
                                                   _Bool
                                                        run);
-#define STINT_GUARD(release,arg) STINT_GUARD_COUNTED_(__COUNTER__, release, arg)
 typedef int stint_acquire_fn(void *arg, void **resource);
 typedef int stint_use_fn(void *arg, void *resource);
 typedef void stint_release_fn(void *arg, void *resource);
@@ -456,8 +456,6 @@ __attribute__((visibility("default"))) int stint_pool_destroy(stint_pool *pool);
 __attribute__((visibility("default"))) int stint_pool_destroy_within(stint_pool *pool, uint64_t timeout_ns, unsigned *left);
 __attribute__((visibility("default"))) unsigned stint_pool_workers(const stint_pool *pool);
 __attribute__((visibility("default"))) stint_pool *stint_pool_current(void);
-__attribute__((visibility("default"))) void stint_blocking_begin(void);
-__attribute__((visibility("default"))) void stint_blocking_end(void);
 #define STINT_REASONS_MAX 32
 #define STINT_NEGLECT_NS UINT64_C(100000000)
 typedef struct stint_pool_statistics {
@@ -512,6 +510,8 @@ struct stint_overdue_report {
    _Bool
         replaced;
 };
+__attribute__((visibility("default"))) void stint_blocking_begin(void);
+__attribute__((visibility("default"))) void stint_blocking_end(void);
 __attribute__((visibility("default"))) int stint_submit_at(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
                               uint64_t start_ns, stint_future **future);
 __attribute__((visibility("default"))) int stint_submit_every(stint_pool *pool, stint_fn *fn, void *arg, const stint_options *options,
@@ -536,6 +536,8 @@ __attribute__((visibility("default"))) size_t stint_malloc_usable_size(const voi
 __attribute__((visibility("default"))) char *stint_strdup(const char *string);
 __attribute__((visibility("default"))) char *stint_strndup(const char *string, size_t length);
 __attribute__((visibility("default"))) int stint_malloc_trim(size_t pad);
+__attribute__((visibility("default"))) void stint_keep_begin(void);
+__attribute__((visibility("default"))) void stint_keep_end(void);
 typedef enum stint_root_scan {
     STINT_ROOT_SCAN_ALWAYS = 0,
     STINT_ROOT_SCAN_SAMPLED,
@@ -557,8 +559,6 @@ typedef struct stint_root {
 typedef void stint_root_report_fn(const stint_root *root, void *arg);
 __attribute__((visibility("default"))) void stint_roots_set_report(stint_root_report_fn *report, void *arg);
 __attribute__((visibility("default"))) size_t stint_roots_kept_bytes(void);
-__attribute__((visibility("default"))) void stint_keep_begin(void);
-__attribute__((visibility("default"))) void stint_keep_end(void);
 __attribute__((visibility("default"))) int stint_global_set_memory_limit(size_t bytes);
 #define STINT_MEMORY_LIMIT_OF_CGROUP SIZE_MAX
 __attribute__((visibility("default"))) size_t stint_global_memory_limit(void);
@@ -603,11 +603,8 @@ typedef struct stint_profile_options {
     uint64_t seed;
 } stint_profile_options;
 #define STINT_PROFILE_OPTIONS_INIT { .size = sizeof(stint_profile_options), .interval = (size_t)512 << 10, .callstack_depth = 64 }
-typedef enum stint_profile_kind {
-    STINT_PROFILE_PPROF = 0,
-    STINT_PROFILE_COLLAPSED,
-    STINT_PROFILE_COLLAPSED_INUSE,
-} stint_profile_kind;
+__attribute__((visibility("default"))) int stint_profile_start(const stint_profile_options *options);
+__attribute__((visibility("default"))) int stint_profile_stop(void);
 typedef struct stint_profile_totals {
     size_t size;
     uint64_t alloc_objects;
@@ -618,9 +615,12 @@ typedef struct stint_profile_totals {
     uint64_t lost;
 } stint_profile_totals;
 #define STINT_PROFILE_TOTALS_INIT STINT_SIZED_INIT_(stint_profile_totals)
-__attribute__((visibility("default"))) int stint_profile_start(const stint_profile_options *options);
-__attribute__((visibility("default"))) int stint_profile_stop(void);
 __attribute__((visibility("default"))) int stint_profile_read(stint_profile_totals *totals);
+typedef enum stint_profile_kind {
+    STINT_PROFILE_PPROF = 0,
+    STINT_PROFILE_COLLAPSED,
+    STINT_PROFILE_COLLAPSED_INUSE,
+} stint_profile_kind;
 __attribute__((visibility("default"))) int stint_profile_write(int fd, stint_profile_kind kind);
 __attribute__((visibility("default"))) int stint_trace_start(int fd);
 __attribute__((visibility("default"))) int stint_trace_stop(void);
