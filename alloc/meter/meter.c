@@ -402,17 +402,28 @@ static bool draw_libc_reserve(struct sti_scope *scope, uint64_t charge, const vo
     return has;
 }
 
+/* A task that is committed goes on after an allocation that failed, and tidies up: an interpreter may need blocks for
+ * the very exception by which it says so, and CPython 3.11 tries for ever to make a number for a handler. */
+static bool draw_to_tidy_up(struct sti_scope *scope, uint64_t charge)
+{
+    return (scope->request->options->flags & STINT_COMMIT) != 0 && sti_interrupt_draw_grace(scope, charge);
+}
+
 /* An interrupt is due, or waits for one that is not. */
 static bool refuse_or_defer(struct sti_thread *thread, uint64_t charge, const void *caller)
 {
     struct sti_scope *scope = thread->scope;
     const void *nothrow_call = thread->may_throw ? NULL : caller;
+    bool was_refused = scope->refused;
     thread->may_throw = false;          /* what is called from here on is another call */
     if (sti_caller_must_wait(caller)) { /* libc's or the loader's own code */
         sti_deferral_count(thread, STINT_DEFERRAL_FRAME);
         sti_reporting_deferred(thread, STINT_DEFERRAL_FRAME, caller, NULL);
     } else if (sti_interrupt_deliver_allocating(thread, nothrow_call) && !sti_cxx_allocates_exception(caller)) {
-        return false;
+        if (!was_refused || !draw_to_tidy_up(scope, charge))
+            return false;
+        thread->used += charge;
+        return true;
     }
     if (!sti_caller_ends_process(caller) && !draw_libc_reserve(scope, charge, caller) &&
         !sti_interrupt_draw_grace(scope, charge)) {

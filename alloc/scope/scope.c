@@ -51,6 +51,8 @@ int sti_options_look(const stint_options *options)
         (unsigned)options->report > (unsigned)STINT_REPORT_HEAP || options->warn > 100 ||
         !(options->sample_rate >= 0 && options->sample_rate <= 1)) /* it may be no number */
         return EINVAL;
+    if ((options->flags & STINT_COMMIT) != 0 && (options->on_interrupt != STINT_FAIL || options->discard))
+        return EINVAL; /* a function that was left has not finished what it began */
     if (options->sample_rate > 0)
         atomic_fetch_or_explicit(&sti_scopes_observed, STI_OBSERVED_RATE, memory_order_relaxed);
     return options->on_interrupt != STINT_UNWIND || sti_link_unwinds() ? 0 : ENOTSUP;
@@ -358,7 +360,8 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     outcome->payload_size = 0;
     if (__builtin_expect(scope->payload != NULL, 0))
         sti_payload_hand_over(scope, outcome);
-    bool commits = outcome->status == STINT_OK && !request->options->discard;
+    bool commits =
+        outcome->status == STINT_OK ? !request->options->discard : (request->options->flags & STINT_COMMIT) != 0;
 
     size_t held = sti_heap_held(scope);
     if (__builtin_expect(held > STI_NURSERY_LOOKED_AT, 0) && scope->young.held > STI_NURSERY_LOOKED_AT) {
@@ -392,15 +395,17 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
     if (scope->share != NULL)
         sti_undo_take_over(&scope->share->group->undo, scope);
     size_t left = 0;
+    if (reason != STINT_REASON_NONE)
+        sti_reporting_begin_end(scope, reason);
     if (commits) {
         left = scope_commit(thread, scope);
     } else {
-        sti_reporting_begin_end(scope, reason);
         const char *name = request->options->name;
         outcome->usage.kept =
             sti_trace_runs() ? roll_back_traced(thread, scope, name, end) : scope_roll_back(thread, scope, name);
-        sti_reporting_end(scope, outcome);
     }
+    if (reason != STINT_REASON_NONE)
+        sti_reporting_end(scope, outcome);
     if (scope->share != NULL)
         sti_group_end(scope, commits);
     if (request->options->wipe)

@@ -37,13 +37,13 @@ static inline int sti_options_check(const stint_options *options)
     if (options == NULL)
         return 0;
     unsigned set = (unsigned)options->on_interrupt | (unsigned)options->priority | (unsigned)options->report |
-                   sti_options_rate(options) | options->warn;
+                   sti_options_rate(options) | options->warn | (options->flags & STINT_COMMIT);
     if (__builtin_expect(set != 0, 0)) {
         int error = sti_options_look(options);
         if (error != 0)
             return error;
     }
-    return sti_link_flags_valid(options->flags & ~STINT_UNTIMED) ? 0 : EINVAL;
+    return sti_link_flags_valid(options->flags & ~(STINT_UNTIMED | STINT_COMMIT)) ? 0 : EINVAL;
 }
 
 /* Take the options that a program gives; NULL is none. Those of another version's size are copied into *room, and

@@ -195,14 +195,6 @@ static void write_files(const stint_report *report)
 
 /* --- The task. --- */
 
-/* A rollback would take from other threads what they use. So there is none, and no report. */
-static _Noreturn void end_beside_threads(int status)
-{
-    if (program.record->report[0] != '\0')
-        program.record->output_error = ENOTSUP;
-    _exit(status);
-}
-
 /* The first handler of all, so it runs last. A child of fork(2) that goes on with the program's code is not the task's
  * process: it is counted, and ends as it would. */
 static void come_back(int status, void *unused)
@@ -216,8 +208,6 @@ static void come_back(int status, void *unused)
         return;
     }
     fflush(NULL);
-    if (stint_is_interrupted() && threads_are_alive())
-        end_beside_threads(status);
     program.status = status;
     longjmp(program.end, 1);
 }
@@ -313,7 +303,8 @@ static int run_as_task(int argc, char **argv, char **environment)
         return refuse("there is no account for its threads: ", strerror(error));
     options.account = program.budget.allocation != 0 ? account : NULL;
     options.on_interrupt = STINT_FAIL;
-    options.flags = STINT_ALLOW_UNMETERED; /* operators_are_counted */
+    /* operators_are_counted; and what its threads and its libraries' last functions use stays. */
+    options.flags = STINT_ALLOW_UNMETERED | STINT_COMMIT;
     options.name = program_invocation_short_name;
     options.report = program.record->report[0] != '\0' && !program.is_child ? STINT_REPORT_HEAP : STINT_REPORT_NONE;
     if (program.record->profile[0] != '\0' && !program.is_child)
@@ -329,8 +320,6 @@ static int run_as_task(int argc, char **argv, char **environment)
     note_end(&outcome);
     write_files(report);
     stint_report_release(report);
-    if (outcome.status != STINT_OK) /* what its libraries' last functions would use has been rolled back */
-        _exit(program.status);
     return program.status;
 }
 

@@ -179,7 +179,7 @@ typedef struct stint_options {
      * its block, which costs as much as a memset of it. */
     bool wipe;
 
-    unsigned flags; /* 0, or STINT_UNTIMED and STINT_ALLOW_UNMETERED */
+    unsigned flags; /* 0, or STINT_UNTIMED, STINT_COMMIT and STINT_ALLOW_UNMETERED */
 
     /* True: the task's memory is rolled back also if the task ends Ok. This is for tasks that leave nothing of use, and
      * then need not free it. The value is passed on as it is, and must not point to memory of the task. */
@@ -212,6 +212,14 @@ typedef struct stint_options {
  * and queued_ns are 0. Where the clock is slow, reading it is most of the cost of a short task. Otherwise the flag
  * changes nothing. */
 #define STINT_UNTIMED 2U
+
+/* Commit the task's memory however the task ends. This is a flag of stint_options, for STINT_FAIL alone and without
+ * discard (otherwise EINVAL): for code whose blocks cannot be told from those of the process. An interpreter such as
+ * CPython is such code: a class, an interned string and the exception itself belong to its own tables as soon as they
+ * are made. The allocation that would pass a limit fails, those after it have options.grace to tidy up with and then
+ * fail too, until the task returns. The outcome says why. The task's handles stay open, and what it has set for its
+ * thread stays set. Behind a wall the flag changes nothing. */
+#define STINT_COMMIT 4U
 
 /* Go ahead where stint_link_check returns ENOTSUP. This is a flag of stint_options, stint_pool_options and
  * stint_wall_options. Limits and rollbacks then cover the stint_malloc family and nothing else. A block of stint_malloc

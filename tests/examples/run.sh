@@ -38,7 +38,7 @@ expect 'the memory limit' 121 "refused*passed --memory*" "$run" --memory 1M "$pr
 expect 'memory that is freed does not count' 0 "$line 0: *" "$run" --memory 1M "$program" allocate 20000
 expect 'the status is kept' 5 "refused*passed --memory*" \
     "$run" --preserve-status --memory 1M "$program" hold 2000 return 5
-expect 'exit handlers run when a limit was passed' 121 "refused*no memory*" \
+expect 'exit handlers run when a limit was passed' 121 "refused*goodbye*" \
     "$run" --memory 1M "$program" goodbye hold 2000
 expect 'time' 124 "stint-run: ended by SIGTERM, passed --timeout: *" "$run" --timeout 100ms "$program" sleep 20
 expect 'processor time' 122 "stint-run: ended by SIGTERM, passed --cpu: *" "$run" --cpu 100ms "$program" spin

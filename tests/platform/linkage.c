@@ -83,7 +83,7 @@ TEST(a_task_may_ask_and_is_charged_nothing)
 
 TEST(unknown_flags_are_refused_and_the_known_ones_change_nothing)
 {
-    stint_options options = { .size = sizeof(stint_options), .flags = STINT_UNTIMED << 1 };
+    stint_options options = { .size = sizeof(stint_options), .flags = STINT_COMMIT << 1 };
     stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .flags = STINT_UNTIMED };
     stint_outcome outcome;
     stint_pool *pool;

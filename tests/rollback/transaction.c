@@ -93,6 +93,7 @@ struct ending {
     stint_token *token; /* set at the end */
     int code;           /* returned */
     size_t allocate;    /* at the end, beyond the limit */
+    struct list **list; /* where to leave it too; NULL: nowhere */
 };
 
 static int make_list_and_end(void *arg, void **value)
@@ -100,6 +101,8 @@ static int make_list_and_end(void *arg, void **value)
     const struct ending *ending = arg;
     uint64_t seed = ending->seed;
     int error = make_list(&seed, value);
+    if (ending->list != NULL)
+        *ending->list = *value;
     stint_token_set(ending->token);
     if (ending->allocate != 0)
         keep(stint_malloc(ending->allocate));
@@ -142,6 +145,79 @@ TEST(tasks_that_are_not_ok_leave_nothing)
     }
     /* 10,000 lists are over 2 GiB. */
     assert_in_range(resident(), 0, before + 16 * MIB);
+}
+
+/* How a task ends whose list is to stay: by its code, by its limit, or cancelled. */
+static void end_committed(const struct ending *ending, stint_options *options, stint_status status)
+{
+    struct list *list = NULL;
+    struct ending copy = *ending;
+    copy.list = &list;
+    options->token = ending->token;
+    stint_outcome outcome = run_task(make_list_and_end, &copy, options);
+    assert_int_equal(outcome.status, status);
+    assert_null(outcome.value);
+    assert_in_range(outcome.usage.committed, BLOCKS * sizeof *list, SIZE_MAX);
+    run_ending(0, STINT_JUMP); /* what is rolled back next to it does not touch it */
+    assert_int_equal(take_apart(list), BLOCKS);
+}
+
+TEST(a_task_with_commit_keeps_its_memory_however_it_ends)
+{
+    stint_token *token;
+    for (unsigned round = 0; round < 30; round++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = STINT_FAIL;
+        options.flags = STINT_COMMIT;
+        options.budget.memory = 64 * MIB;
+        end_committed(&(struct ending){ .seed = round + 1, .code = 5 }, &options, STINT_ERROR);
+        end_committed(&(struct ending){ .seed = round + 1, .allocate = 100 * MIB }, &options, STINT_ERROR);
+        assert_int_equal(stint_token_create(NULL, &token), 0);
+        end_committed(&(struct ending){ .seed = round + 1, .token = token }, &options, STINT_CANCELLED);
+        stint_token_release(token);
+    }
+}
+
+TEST(commit_is_for_code_that_is_not_left)
+{
+    stint_outcome outcome;
+    struct ending ending = { .seed = 1 };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.flags = STINT_COMMIT;
+    assert_int_equal(stint_run(make_list_and_end, &ending, &options, &outcome), EINVAL);
+    options.on_interrupt = STINT_UNWIND;
+    assert_int_equal(stint_run(make_list_and_end, &ending, &options, &outcome), EINVAL);
+    options.on_interrupt = STINT_FAIL;
+    options.discard = true;
+    assert_int_equal(stint_run(make_list_and_end, &ending, &options, &outcome), EINVAL);
+}
+
+/* One block that passes the limit, small ones to tidy up with, and then no more. */
+static int allocate_after_refusal(void *counted, void **value)
+{
+    (void)value;
+    void *block;
+    assert_null(stint_malloc(100 * MIB));
+    for (unsigned *count = counted; (block = stint_malloc(16 * KIB)) != NULL; (*count)++)
+        stint_free(block);
+    assert_null(stint_malloc(16 * KIB));
+    return ENOMEM;
+}
+
+TEST(a_task_with_commit_has_its_grace_to_tidy_up_with)
+{
+    unsigned count = 0;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = STINT_FAIL;
+    options.flags = STINT_COMMIT;
+    options.budget.memory = 64 * MIB;
+    options.grace = MIB;
+    stint_outcome outcome = run_task(allocate_after_refusal, &count, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(count, MIB / (16 * KIB));
+    options.flags = count = 0;
+    outcome = run_task(allocate_after_refusal, &count, &options);
+    assert_int_equal(count, 0);
 }
 
 /* Without the heaps that wait, empty, before they are used again: a first look notes since when, and a second one after

@@ -294,7 +294,7 @@ class Options
         options_.priority = priority;
         return *this;
     }
-    /* STINT_UNTIMED: stint/task.h. STINT_ALLOW_UNMETERED: stint/stint.h. */
+    /* STINT_UNTIMED, STINT_COMMIT, STINT_ALLOW_UNMETERED: stint/task.h. */
     Options &flags(unsigned flags) noexcept
     {
         options_.flags = flags;
