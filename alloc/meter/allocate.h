@@ -108,16 +108,17 @@ STI_INLINE bool sti_is_power_of_two(size_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* As posix_memalign: the error, and *block only on success. */
+/* As posix_memalign: the error, and *block only on success. POSIX leaves open what errno is after a refusal; glibc's is
+ * ENOMEM, and programs print it. */
 STI_INLINE int sti_allocate_posix(void **block, size_t alignment, size_t size, const void *caller)
 {
     if (!sti_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved_errno = errno;
     void *made = sti_allocate_aligned(alignment, size, caller);
-    errno = saved_errno;
     if (made == NULL)
         return ENOMEM;
+    errno = saved_errno;
     *block = made;
     return 0;
 }
