@@ -19,7 +19,6 @@ int thrd_create(thrd_t *thread, thrd_start_t function, void *arg) __attribute__(
 static struct {
     struct record *record;
     stint_account *account; /* NULL: the task has not begun, and nothing is metered */
-    atomic_uint alive;
     atomic_bool has_passed;
 } threads;
 
@@ -42,12 +41,6 @@ static int run_function(void *argument, void **unused)
     return 0;
 }
 
-static void note_end(void *unused)
-{
-    (void)unused;
-    atomic_fetch_sub(&threads.alive, 1);
-}
-
 /* A thread that cannot have a scope, for want of memory, runs without. */
 static void run_metered(struct start *start)
 {
@@ -63,14 +56,11 @@ static void run_metered(struct start *start)
         atomic_store(&threads.has_passed, true);
 }
 
-/* The thread may end in its function, by pthread_exit or pthread_cancel. */
 static void *begin(void *argument)
 {
     struct start start = *(struct start *)argument;
     free(argument);
-    pthread_cleanup_push(note_end, NULL);
     run_metered(&start);
-    pthread_cleanup_pop(1);
     return start.result;
 }
 
@@ -81,13 +71,10 @@ static int create(pthread_t *thread, const pthread_attr_t *attributes, const str
     if (start == NULL)
         return EAGAIN;
     *start = *wanted;
-    atomic_fetch_add(&threads.alive, 1);
     atomic_fetch_add(&threads.record->threads, 1);
     int error = ((create_fn *)dlsym(RTLD_NEXT, "pthread_create"))(thread, attributes, begin, start);
-    if (error != 0) {
-        note_end(NULL);
+    if (error != 0)
         free(start);
-    }
     return error;
 }
 
@@ -112,11 +99,6 @@ void threads_begin(struct record *record, stint_account *account)
 {
     threads.record = record;
     threads.account = account;
-}
-
-bool threads_are_alive(void)
-{
-    return atomic_load(&threads.alive) != 0;
 }
 
 uint64_t threads_allocated(void)

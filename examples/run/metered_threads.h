@@ -9,9 +9,6 @@
 /* The main thread's task begins: from now on each thread that starts charges what it allocates to the account. */
 void threads_begin(struct record *record, stint_account *account);
 
-/* Some have not ended. */
-bool threads_are_alive(void);
-
 /* Bytes that all have allocated, and up to 256 KiB more for each that is alive; 0: there was none. With what the task
  * has charged, if that charges the account. */
 uint64_t threads_allocated(void);
