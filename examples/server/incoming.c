@@ -82,8 +82,12 @@ static void be_asked_again(int socket, struct framing *framing)
 static ssize_t take(int socket, struct framing *framing, void *to, size_t size, int flags)
 {
     ssize_t length = recvfrom(socket, to, size < framing->good ? size : (size_t)framing->good, flags, NULL, NULL);
-    if (length > 0)
-        framing_take(framing, (size_t)length);
+    if (length <= 0)
+        return length;
+    framing_take(framing, (size_t)length);
+    /* The end that came with it is told once, and has been: to be asked again. */
+    if (framing->good > 0 && (size_t)length < size && has_ended(socket))
+        shutdown(socket, SHUT_RD);
     return length;
 }
 

@@ -141,21 +141,28 @@ static int give_address(void *arg, void **value)
     return 0;
 }
 
-/* A task waits for one of its own pool or of the other. */
+static void release_inner(void *future)
+{
+    stint_future_release(*(stint_future **)future);
+}
+
+/* A task waits for one of its own pool or of the other. An interrupt leaves it, so a guard has the future. */
 static int nest(struct task *task)
 {
-    stint_future *future;
+    stint_future *future = NULL;
     stint_outcome outcome;
+    stint_guard guard;
+    stint_guard_push(&guard, release_inner, &future);
     int error = stint_submit(world.pools[task->number % POOLS], give_address, task, NULL, &future);
-    if (error != 0)
-        return error == ESHUTDOWN || error == EAGAIN ? 0 : error;
-    error = stint_future_wait(future, &outcome);
-    stint_future_release(future);
-    if (error == EAGAIN)
-        return 0;
-    return error != 0                                                ? error
-           : outcome.status == STINT_CANCELLED || outcome.value == task ? 0
-                                                                     : EDOM;
+    if (error == 0) {
+        error = stint_future_wait(future, &outcome);
+        if (error == 0 && outcome.status != STINT_CANCELLED && outcome.value != task)
+            error = EDOM;
+    } else if (error == ESHUTDOWN) {
+        error = EAGAIN;
+    }
+    stint_guard_pop(&guard, true);
+    return error == EAGAIN ? 0 : error;
 }
 
 static int nest_scope(struct task *task)

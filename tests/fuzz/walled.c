@@ -206,14 +206,24 @@ static stint_outcome take(stint_future *future)
     return outcome;
 }
 
-static void answer_the_next(stint_wall *wall)
+static bool is_answered(stint_wall *wall)
 {
     stint_future *future;
     fuzz_require(stint_submit_walled(pool, wall, echo, "on", 2, NULL, &future) == 0);
     stint_outcome outcome = take(future);
-    fuzz_require(outcome.status == STINT_OK && outcome.payload_size == 2 && memcmp(outcome.value, "on", 2) == 0);
+    bool good = outcome.status == STINT_OK && outcome.payload_size == 2 && memcmp(outcome.value, "on", 2) == 0;
     stint_free(outcome.value);
     stint_future_release(future);
+    return good;
+}
+
+/* Where a child is used again, what it said too much is heard as the next task's answer, but not for ever: nobody is
+ * kept from the other tasks of such a child, as wall.h says. */
+static void answer_the_next(stint_wall *wall)
+{
+    unsigned tries = wall == walls[0] ? 1 : 100;
+    while (!is_answered(wall))
+        fuzz_require(--tries > 0);
 }
 
 static void write_report(stint_future *future)
