@@ -29,7 +29,44 @@
 #include <unistd.h>
 
 static struct faults *_Atomic used;
+/* --- What the library's own calls have mapped. It may be unmapped through the overrides, too: as theirs, which the
+ * library's own calls of mmap pass as well. --- */
+
+#define MAPPINGS 4096
+
+static struct mapping {
+    uintptr_t begin, end; /* 0: free */
+} mappings[MAPPINGS];
+static atomic_flag is_locked = ATOMIC_FLAG_INIT;
 static atomic_long mapped;
+
+static void note(void *address, size_t length, bool is_made)
+{
+    uintptr_t begin = (uintptr_t)address;
+    uintptr_t end = begin + ((length + 4095) & ~(size_t)4095);
+    while (atomic_flag_test_and_set(&is_locked))
+        ;
+    for (size_t i = 0; i < MAPPINGS; i++) {
+        struct mapping *mapping = &mappings[i];
+        if (is_made && mapping->end == 0) {
+            *mapping = (struct mapping){ begin, end };
+            atomic_fetch_add(&mapped, (long)(end - begin));
+            break;
+        }
+        if (is_made || mapping->begin >= end || mapping->end <= begin)
+            continue;
+        uintptr_t from = mapping->begin > begin ? mapping->begin : begin;
+        uintptr_t to = mapping->end < end ? mapping->end : end;
+        atomic_fetch_sub(&mapped, (long)(to - from));
+        if (from == mapping->begin)
+            mapping->begin = to;
+        else
+            mapping->end = from; /* of one with a hole, the rest is forgotten */
+        if (mapping->begin >= mapping->end)
+            *mapping = (struct mapping){ 0, 0 };
+    }
+    atomic_flag_clear(&is_locked);
+}
 
 void faults_use(struct faults *faults)
 {
@@ -119,14 +156,14 @@ void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int
     if (error != 0)
         errno = error;
     else if (place != MAP_FAILED && (flags & MAP_FIXED) == 0)
-        atomic_fetch_add(&mapped, (long)length);
+        note(place, length, true);
     return place;
 }
 
 int __wrap_munmap(void *address, size_t length)
 {
     int error = fault(FAULT_UNMAPPING, __builtin_return_address(0));
-    atomic_fetch_sub(&mapped, (long)length);
+    note(address, length, false);
     if (error == 0)
         return __real_munmap(address, length);
     errno = error;
@@ -143,6 +180,12 @@ static void *failing_mmap64(void *address, size_t length, int protection, int fl
     int error = fault(FAULT_BACKEND, __builtin_return_address(0));
     errno = error;
     return error == 0 ? (void *)syscall(SYS_mmap, address, length, protection, flags, descriptor, offset) : MAP_FAILED;
+}
+
+static int noted_munmap(void *address, size_t length)
+{
+    note(address, length, false);
+    return (int)syscall(SYS_munmap, address, length);
 }
 
 static int failing_mprotect(void *address, size_t length, int protection)
@@ -167,6 +210,8 @@ void *__wrap_sti_libc_function(const char *name)
     void *found = __real_sti_libc_function(name);
     if (strcmp(name, "mmap64") == 0 || strcmp(name, "mmap") == 0)
         *(typeof(failing_mmap64) **)&found = failing_mmap64;
+    else if (strcmp(name, "munmap") == 0)
+        *(typeof(noted_munmap) **)&found = noted_munmap;
     else if (strcmp(name, "mprotect") == 0)
         *(typeof(failing_mprotect) **)&found = failing_mprotect;
     else if (strcmp(name, "madvise") == 0)
@@ -331,14 +376,14 @@ long __wrap_syscall(long number, ...)
         long result = __real_syscall(number, more[0], more[1], more[2], more[3], more[4], more[5]);
         if (error == 0) {
             if (number == SYS_mmap && result != -1)
-                atomic_fetch_add(&mapped, more[1]);
+                note((void *)result, (size_t)more[1], true);
             else if (number == SYS_munmap)
-                atomic_fetch_sub(&mapped, more[1]);
+                note((void *)more[0], (size_t)more[1], false);
             return result;
         }
     }
     if (number == SYS_munmap)
-        atomic_fetch_sub(&mapped, more[1]);
+        note((void *)more[0], (size_t)more[1], false);
     errno = error;
     return -1;
 }

@@ -253,6 +253,18 @@ class Places(ServerTest):
         self.server.wait_for_connections(1)
 
 
+    def test_who_ends_its_side_before_its_turn_is_over_leaves_its_place(self):
+        """In the midst of a body, and while the answer is made by another thread: long before the idle time has passed."""
+        clients = [self.server.connect() for _ in range(8)]
+        for number, client in enumerate(clients):
+            client.send("POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nSELECT 1" if number % 2 else
+                        "GET /debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            client.socket.shutdown(socket.SHUT_WR)
+        self.server.wait_for_connections(1)
+        for client in clients:
+            client.socket.close()
+
+
 class Streams(unittest.TestCase):
     def test_it_ends_while_an_answer_is_streamed_and_not_read(self):
         for options in (("--drain", "1ms"), ("--drain", "1ms", "--timeout", "0")):
