@@ -78,6 +78,8 @@ static int make_ends(struct sti_wall_child *child, const struct sti_wall_config 
         error = errno; /* the children of another wall, which is made later, would have it too */
     if (error == 0)
         error = child_make_group(child, config);
+    if (error == EAGAIN)
+        error = ENOMEM; /* of locked memory: what is to be tried again is the template alone */
     if (error == 0)
         error = send_request(child, control, ends[1], area, line[1]);
     close_fd(area);

@@ -136,7 +136,10 @@ static int limits_read_line(const char *path, char *text, size_t size)
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return errno;
-    ssize_t length = read(file, text, size - 1);
+    ssize_t length;
+    do
+        length = read(file, text, size - 1);
+    while (length < 0 && errno == EINTR);
     int error = length < 0 ? errno : 0;
     close(file);
     text[length < 0 ? 0 : length] = '\0';

@@ -344,7 +344,10 @@ static struct signs sleep_on(const struct sti_walled *walled, uint64_t ns)
                                  { .fd = sti_wall_child_end_fd(child), .events = POLLIN } };
     struct timespec timeout = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
     uint64_t woken;
-    if (syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0) <= 0)
+    long ready = syscall(SYS_ppoll, sources, 3, ns != UINT64_MAX ? &timeout : NULL, NULL, 0);
+    if (ready < 0 && errno != EINTR) /* for want of memory: so all that can be asked is asked */
+        return (struct signs){ .has_spoken = true, .is_woken = true };
+    if (ready <= 0)
         return (struct signs){ .has_spoken = false };
     if (sources[1].revents != 0)
         syscall(SYS_read, walled->driver->wake_fd, &woken, sizeof woken);

@@ -231,10 +231,8 @@ WRAP_ERROR(pthread_attr_setaffinity_np, (pthread_attr_t * attributes, size_t siz
 WRAP_ERROR(pthread_mutex_init, (pthread_mutex_t * mutex, const pthread_mutexattr_t *attributes), OBJECT,
            (mutex, attributes))
 WRAP(int, sem_init, (sem_t * semaphore, int shared, unsigned value), OBJECT, -1, (semaphore, shared, value))
-WRAP_ERROR(posix_spawn_file_actions_init, (posix_spawn_file_actions_t * actions), OBJECT, (actions))
 WRAP_ERROR(posix_spawn_file_actions_adddup2, (posix_spawn_file_actions_t * actions, int fd, int to), OBJECT,
            (actions, fd, to))
-WRAP_ERROR(posix_spawnattr_init, (posix_spawnattr_t * attributes), OBJECT, (attributes))
 WRAP_ERROR(posix_spawn,
            (pid_t * process, const char *path, const posix_spawn_file_actions_t *actions,
             const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment),
