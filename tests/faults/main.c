@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <stint/detail/exception.h>
 #include <stint/stint.h>
 
 #include "../live/live.h"
@@ -353,10 +354,19 @@ static int fail_with_payload(void *arg, void **value)
     return call(stint_fail)(1234, arg, 100);
 }
 
+static int fail_as_thrown(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return call(stint_fail_thrown_)(1234, "what it says");
+}
+
 static void fail_tasks(void)
 {
     static const char payload[100];
     stint_outcome outcome;
+    if (succeeded(call(stint_run)(fail_as_thrown, NULL, NULL, &outcome)))
+        require(outcome.status == STINT_ERROR);
     if (!succeeded(call(stint_run)(fail_with_payload, (void *)(uintptr_t)payload, NULL, &outcome)))
         return;
     require(outcome.status == STINT_ERROR);
@@ -761,8 +771,8 @@ static void look_at_all(void)
     succeeded(call(stint_roots_set_scan)(STINT_ROOT_SCAN_ALWAYS));
     call(stint_roots_set_report)(heed_root, NULL);
     call(stint_roots_kept_bytes)();
-    succeeded(call(stint_global_set_memory_limit)((size_t)1 << 40));
-    require(call(stint_global_memory_limit)() > 0);
+    bool is_limited = succeeded(call(stint_global_set_memory_limit)((size_t)1 << 40));
+    require((call(stint_global_memory_limit)() > 0) == is_limited);
     succeeded(call(stint_global_set_warning)(90));
     call(stint_global_set_report)(heed_global, NULL);
     succeeded(call(stint_global_set_memory_limit)(0));
