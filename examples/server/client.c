@@ -146,7 +146,8 @@ void clients_sweep(struct server *server)
         if (client->failed)
             have_looked_at(client);
         if (client->gone && client->since_ns)
-            shutdown(client->socket, SHUT_RD); /* libmicrohttpd, too, is told once, and may have had more to read then */
+            shutdown(client->socket,
+                     SHUT_RD); /* libmicrohttpd, too, is told once, and may have had more to read then */
         if (client->since_ns && now - client->since_ns > server->options->idle_ns) {
             client->since_ns = 0;
             client_shut(client);

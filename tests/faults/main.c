@@ -53,7 +53,7 @@ static struct shared {
     atomic_int kind;
     atomic_ulong number;
     atomic_bool for_ever;
-} *shared;
+} * shared;
 
 static unsigned long most = 3;
 
@@ -97,8 +97,10 @@ static void note_called(const char *name)
 /* What functions may say where something of theirs has failed. EINTR is none of it: who asks has no use for it. */
 static bool may_be_said(int error)
 {
-    static const int errors[] = { 0,      ENOMEM, EAGAIN,    EMFILE,    ENFILE, ENOTSUP, EPERM,  EACCES, EIO,   ECHILD,
-                                  EINVAL, EBUSY,  ETIMEDOUT, ECANCELED, EDQUOT, ENOENT,  ENODEV, EPIPE,  ENOSPC, ENODATA };
+    static const int errors[] = {
+        0,      ENOMEM, EAGAIN,    EMFILE,    ENFILE, ENOTSUP, EPERM,  EACCES, EIO,    ECHILD,
+        EINVAL, EBUSY,  ETIMEDOUT, ECANCELED, EDQUOT, ENOENT,  ENODEV, EPIPE,  ENOSPC, ENODATA
+    };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         if (errors[i] == error)
             return true;
@@ -383,7 +385,8 @@ static void report_run(void)
     options.budget.memory = 1 << 20;
     options.sample_rate = 0.01;
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (succeeded(call(stint_run_reported)(fail_with_payload, (void *)(uintptr_t)kind_names, &options, &outcome, &report)))
+    if (succeeded(
+            call(stint_run_reported)(fail_with_payload, (void *)(uintptr_t)kind_names, &options, &outcome, &report)))
         free((void *)(uintptr_t)outcome.payload);
     for (int kind = STINT_REPORT_TEXT; report != NULL && kind <= STINT_REPORT_PPROF; kind++)
         succeeded(call(stint_report_write)(report, null, (stint_report_kind)kind));
@@ -718,9 +721,16 @@ static int fork_things(void *unused, void **value)
 
 static void fork_in_tasks(void)
 {
-    static const char *const names[] = { "stint_for", "stint_reduce", "stint_sort", "stint_fork_drop",
-                                         "stint_thread_forks_", "stint_fork_slow_", "stint_join_slow_",
-                                         "stint_fork_slot_slow_", "stint_fork_push_slow_", "stint_join_typed_slow_" };
+    static const char *const names[] = { "stint_for",
+                                         "stint_reduce",
+                                         "stint_sort",
+                                         "stint_fork_drop",
+                                         "stint_thread_forks_",
+                                         "stint_fork_slow_",
+                                         "stint_join_slow_",
+                                         "stint_fork_slot_slow_",
+                                         "stint_fork_push_slow_",
+                                         "stint_join_typed_slow_" };
     stint_future *future;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         note_called(names[i]);
@@ -1007,7 +1017,8 @@ static struct left look_until(struct left before, unsigned ms)
     return left;
 }
 
-/* --- Usable still -------------------------------------------------------------------------------------------------- */
+/* --- Usable still
+ * -------------------------------------------------------------------------------------------------- */
 
 static void begin_all(void)
 {
@@ -1054,7 +1065,8 @@ static void check_usable(void)
     require(usage.running == 0 && usage.waiting == 0 && usage.memory == 0);
 }
 
-/* --- Running them -------------------------------------------------------------------------------------------------- */
+/* --- Running them
+ * -------------------------------------------------------------------------------------------------- */
 
 static void run_once(const struct scenario *scenario, int kind, unsigned long number, bool for_ever)
 {
@@ -1102,8 +1114,7 @@ static void check_nothing_left(const struct scenario *scenario, struct left *bef
     }
 }
 
-static void try_one(const struct scenario *scenario, struct left *before, int kind, unsigned long number,
-                    bool for_ever)
+static void try_one(const struct scenario *scenario, struct left *before, int kind, unsigned long number, bool for_ever)
 {
     run_once(scenario, kind, number, for_ever);
     unsigned long failed = atomic_load(&shared->faults.failed);
@@ -1217,7 +1228,8 @@ static unsigned try_scenario(const struct scenario *scenario, int only)
     return wrong;
 }
 
-/* --- Whether all are called ---------------------------------------------------------------------------------------- */
+/* --- Whether all are called
+ * ---------------------------------------------------------------------------------------- */
 
 static bool is_called(const char *name)
 {

@@ -137,10 +137,10 @@ WRAP(void *, mi_malloc, (size_t size), ALLOCATION, NULL, (size))
 WRAP(void *, mi_zalloc, (size_t size), ALLOCATION, NULL, (size))
 WRAP(void *, mi_malloc_aligned, (size_t size, size_t alignment), ALLOCATION, NULL, (size, alignment))
 WRAP(void *, mi_realloc, (void *block, size_t size), ALLOCATION, NULL, (block, size))
-WRAP(void *, mi_theap_malloc, (mi_theap_t *theap, size_t size), ALLOCATION, NULL, (theap, size))
-WRAP(void *, mi_theap_malloc_small, (mi_theap_t *theap, size_t size), ALLOCATION, NULL, (theap, size))
-WRAP(void *, mi_theap_zalloc, (mi_theap_t *theap, size_t size), ALLOCATION, NULL, (theap, size))
-WRAP(void *, mi_theap_malloc_aligned, (mi_theap_t *theap, size_t size, size_t alignment), ALLOCATION, NULL,
+WRAP(void *, mi_theap_malloc, (mi_theap_t * theap, size_t size), ALLOCATION, NULL, (theap, size))
+WRAP(void *, mi_theap_malloc_small, (mi_theap_t * theap, size_t size), ALLOCATION, NULL, (theap, size))
+WRAP(void *, mi_theap_zalloc, (mi_theap_t * theap, size_t size), ALLOCATION, NULL, (theap, size))
+WRAP(void *, mi_theap_malloc_aligned, (mi_theap_t * theap, size_t size, size_t alignment), ALLOCATION, NULL,
      (theap, size, alignment))
 WRAP(mi_heap_t *, mi_heap_new, (void), ALLOCATION, NULL, ())
 

@@ -41,12 +41,12 @@ enum fault_kind {
 
 struct faults {
     atomic_bool is_armed;
-    atomic_int kind; /* that fails; FAULT_COUNT: none does */
+    atomic_int kind;        /* that fails; FAULT_COUNT: none does */
     atomic_ulong number;    /* which of them, from 1 on */
     atomic_bool for_ever;   /* and all after it */
     atomic_bool uses_other; /* error */
     atomic_ulong calls[FAULT_COUNT];
-    atomic_ulong failed;      /* how many have */
+    atomic_ulong failed;    /* how many have */
     atomic_uintptr_t where; /* the return address of the last that has, in the library */
 };
 

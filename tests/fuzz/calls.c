@@ -15,7 +15,7 @@
 #include "fuzz.h"
 
 #define THREADS 3
-#define MOST 48    /* tasks of a thread */
+#define MOST 48 /* tasks of a thread */
 #define COMPOUNDS 8
 #define POOLS 2
 #define TOKENS 3
@@ -239,7 +239,8 @@ static void judge(struct task *task, const stint_outcome *outcome)
     case STINT_REASON_FAILED:
         fuzz_require(outcome->status == STINT_ERROR && outcome->value == NULL);
         if (task->kind != FAIL && task->kind != PAYLOAD)
-            fuzz_require((outcome->error == ECANCELED && may_be_cancelled(task)) || (task->is_limited && outcome->error == ENOMEM));
+            fuzz_require((outcome->error == ECANCELED && may_be_cancelled(task)) ||
+                         (task->is_limited && outcome->error == ENOMEM));
         else
             fuzz_require(outcome->error == (int)(task->number % 100) + 1000);
         fuzz_require(task->kind != PAYLOAD ? outcome->payload == NULL : outcome->payload_size == sizeof(void *));
@@ -337,8 +338,9 @@ static void submit(struct actor *actor)
     int error = submit_as(actor, task, &options);
     if (error != 0) {
         fuzz_require(task->future == NULL);
-        fuzz_require(error == EAGAIN || (error == EDQUOT && task->is_in_account) || error == ETIMEDOUT ||
-                     (error == ESHUTDOWN && (atomic_load(&world.may_be_shut[0]) || atomic_load(&world.may_be_shut[1]))));
+        fuzz_require(
+            error == EAGAIN || (error == EDQUOT && task->is_in_account) || error == ETIMEDOUT ||
+            (error == ESHUTDOWN && (atomic_load(&world.may_be_shut[0]) || atomic_load(&world.may_be_shut[1]))));
         return;
     }
     fuzz_require(task->future != NULL);

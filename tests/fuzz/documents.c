@@ -24,8 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     char *text = fuzz_text(data + 1, size - 1);
-    parse_document document = { .path = "document", .kind = (parse_kind)(data[0] % PARSE_BAD), .text = text,
-                                .size = size - 1 };
+    parse_document document = {
+        .path = "document", .kind = (parse_kind)(data[0] % PARSE_BAD), .text = text, .size = size - 1
+    };
     stint_options options = parse_options(document.kind);
     stint_outcome outcome;
     options.budget = (stint_budget){ .allocation = (size_t)256 << 20, .memory = (size_t)32 << 20, .run_ns = 200 * MS };

@@ -9,7 +9,7 @@
 /* Up to the next line feed; it is cut out of the text. */
 static char *next_line(char **text)
 {
-    return *text != NULL ? strsep(text, "\n") : (char *)(uintptr_t)"";
+    return *text != NULL ? strsep(text, "\n") : (char *)(uintptr_t) "";
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

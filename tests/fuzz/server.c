@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The server, whole, in a thread of this process: a connection sends the input and closes its side. The server answers
- * each request in HTTP or not at all, closes the connection long before its idle time, and answers the next good one. */
+ * each request in HTTP or not at all, closes the connection long before its idle time, and answers the next good
+ * one. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,9 +21,10 @@ static struct sockaddr_in address;
 
 static void *serve(void *unused)
 {
-    static const char *const arguments[] = { "stint-sqld",  "--listen", "127.0.0.1:0", "--workers", "2", "--timeout",
-                                       "200ms",       "--memory", "16M",         "--allocation", "64M", "--global-memory",
-                                       "0",           NULL };
+    static const char *const arguments[] = {
+        "stint-sqld", "--listen",     "127.0.0.1:0", "--workers",       "2", "--timeout", "200ms", "--memory",
+        "16M",        "--allocation", "64M",         "--global-memory", "0", NULL
+    };
     (void)unused;
     exit(server_main((int)(sizeof arguments / sizeof *arguments) - 1, (char **)(uintptr_t)arguments));
     return NULL;
