@@ -140,4 +140,11 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_caches = { "caches", CHAOS_ANY_MODE, true, ready, run, idle };
+const struct chaos_library chaos_caches = {
+    .name = "caches",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+    .idle = idle,
+};

@@ -229,4 +229,5 @@ bool idle()
 
 } // namespace
 
-extern const struct chaos_library chaos_cxx = { "c++", CHAOS_ANY_MODE, true, ready, run, idle };
+extern const struct chaos_library chaos_cxx = { "c++", CHAOS_ANY_MODE, true,    ready,   run,
+                                               idle,  nullptr,        nullptr, nullptr, nullptr };

@@ -12,7 +12,7 @@
 
 static char text[TEXT];
 
-static void ready(void)
+static void prepare(void)
 {
     size_t length = 0;
     for (unsigned i = 0; length + 1 < sizeof text; i++)
@@ -74,4 +74,17 @@ static int run(unsigned variant, uint64_t *sum)
     return result;
 }
 
-const struct chaos_library chaos_deflate = { "zlib", CHAOS_ANY_MODE, true, ready, run, NULL };
+static const char *version(void)
+{
+    return zlibVersion();
+}
+
+const struct chaos_library chaos_deflate = {
+    .name = "zlib",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .prepare = prepare,
+    .run = run,
+    .modules = "libz",
+    .version = version,
+};

@@ -12,7 +12,7 @@
 
 static char documents[CHAOS_VARIANTS][DOCUMENT];
 
-static void ready(void)
+static void prepare(void)
 {
     for (unsigned variant = 0; variant < CHAOS_VARIANTS; variant++) {
         char *text = documents[variant];
@@ -100,4 +100,17 @@ static int run(unsigned variant, uint64_t *sum)
     return (int)error;
 }
 
-const struct chaos_library chaos_expat = { "expat", CHAOS_ANY_MODE, true, ready, run, NULL };
+static const char *version(void)
+{
+    return XML_ExpatVersion();
+}
+
+const struct chaos_library chaos_expat = {
+    .name = "expat",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .prepare = prepare,
+    .run = run,
+    .modules = "libexpat",
+    .version = version,
+};

@@ -15,6 +15,7 @@
 #include "watch.h"
 
 #define LONGEST_SLEEP_NS 50000
+#define SHORTEST_FLIGHT_NS 10000
 #define LONGEST_FLIGHT_NS UINT64_C(1000000000)
 #define LEAST_STACK 512
 #define MOST_STACK 16384
@@ -230,6 +231,15 @@ static int enter(void *argument, void **value)
 
 /* --- By main ------------------------------------------------------------------------------------------------------ */
 
+/* Twice the time of the work, which is repeated until it is stopped: a delay beyond that only costs time. A deadline is
+ * compared with a clock that may tick every 4 ms. */
+static uint64_t longest_delay(const struct chaos_flight *flight)
+{
+    uint64_t longest = chaos_reasons[flight->plan.reason].longest_ns;
+    uint64_t twice = 2 * flight->clean.ns + SHORTEST_FLIGHT_NS;
+    return flight->plan.reason != CHAOS_DEADLINE && twice < longest ? twice : longest;
+}
+
 int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool)
 {
     flight->token = NULL;
@@ -242,7 +252,7 @@ int chaos_flight_launch(struct chaos_flight *flight, stint_pool *pool)
     atomic_store_explicit(&flight->started_ns, 0, memory_order_relaxed);
     chaos_plan_print(&flight->plan, flight->repeat);
     if (is_timed(flight))
-        flight->delay_ns = (uint64_t)(flight->plan.point * (double)chaos_reasons[flight->plan.reason].longest_ns);
+        flight->delay_ns = (uint64_t)(flight->plan.point * (double)longest_delay(flight));
     int error = flight->plan.reason == CHAOS_TOKEN ? stint_token_create(NULL, &flight->token) : 0;
     if (error != 0)
         return error;

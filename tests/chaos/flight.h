@@ -14,6 +14,7 @@ struct chaos_clean {
     uint64_t sum;
     uint64_t allocated;
     uint64_t peak;
+    uint64_t ns;
 };
 
 /* Whether the interrupter may stop the task: main arms it, the interrupter fires; the thread that takes it out of ARMED

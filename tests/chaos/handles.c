@@ -130,4 +130,9 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_handles = { "handles", CHAOS_ANY_MODE, true, NULL, run, NULL };
+const struct chaos_library chaos_handles = {
+    .name = "handles",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .run = run,
+};

@@ -126,4 +126,11 @@ static bool idle(void)
     return agree;
 }
 
-const struct chaos_library chaos_holds = { "holds", CHAOS_ANY_MODE, true, ready, run, idle };
+const struct chaos_library chaos_holds = {
+    .name = "holds",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+    .idle = idle,
+};

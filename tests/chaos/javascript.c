@@ -48,4 +48,10 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_javascript = { "duktape", CHAOS_LEAVING, true, NULL, run, NULL };
+const struct chaos_library chaos_javascript = {
+    .name = "duktape",
+    .modes = CHAOS_LEAVING,
+    .preemptible = true,
+    .run = run,
+    .modules = "libduktape",
+};

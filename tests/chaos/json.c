@@ -46,4 +46,17 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_json = { "jansson", CHAOS_ANY_MODE, true, ready, run, NULL };
+static const char *version(void)
+{
+    return jansson_version_str();
+}
+
+const struct chaos_library chaos_json = {
+    .name = "jansson",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+    .modules = "libjansson",
+    .version = version,
+};

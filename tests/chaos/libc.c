@@ -127,4 +127,11 @@ static bool idle(void)
     return agree;
 }
 
-const struct chaos_library chaos_libc = { "libc", CHAOS_ANY_MODE, true, ready, run, idle };
+const struct chaos_library chaos_libc = {
+    .name = "libc",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+    .idle = idle,
+};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The interface of a library's file to the chaos program: one small piece of real work, of 50 to 500 microseconds,
+ * The interface of a library's file to the chaos programs: one small piece of real work, of 10 to 500 microseconds,
  * whose answer is a checksum that depends on the variant alone. The files know nothing of interrupts; each follows
  * only the advice of docs/recipes.md for its library. */
 #ifndef CHAOS_LIBRARY_H
@@ -27,12 +27,18 @@ struct chaos_library {
     const char *name;
     unsigned modes;   /* those that make sense: CHAOS_IN of each */
     bool preemptible; /* may be left at any instruction: has no locks of its own making */
-    /* In main, once, before the first task: makes inputs, and state that the library keeps for ever. NULL: nothing. */
+    /* In main, once, before the first task: makes state that the library keeps for ever. Not called where the library is
+     * to be used first in a task. NULL: nothing. */
     void (*ready)(void);
     /* In a task, on any worker. 0, or whatever the library said when an allocation was refused. */
     int (*run)(unsigned variant, uint64_t *sum);
     /* In main, while no task runs: can every lock of the library be taken? NULL: the library has none. */
     bool (*idle)(void);
+    /* In main, once, in any case, and before ready: makes what the work reads, without the library. NULL: nothing. */
+    void (*prepare)(void);
+    const char *modules;          /* those that it consists of, for stint_module_allow, with ':' between; NULL: none */
+    const char *(*version)(void); /* as the library says; NULL: it does not say */
+    const char *reads;            /* files and folders that a walled task needs, with ':' between; NULL: none */
 };
 
 /* Ends with NULL. */
@@ -40,6 +46,10 @@ extern const struct chaos_library *const chaos_libraries[];
 extern const struct chaos_library chaos_xml, chaos_sql, chaos_lua, chaos_json, chaos_regex, chaos_deflate, chaos_expat,
     chaos_javascript, chaos_libc, chaos_holds, chaos_thread, chaos_handles, chaos_caches, chaos_pool, chaos_cxx,
     chaos_mappings;
+
+#ifdef CHAOS_ONE
+extern const struct chaos_library CHAOS_ONE; /* of a program of one library */
+#endif
 
 /* FNV-1a */
 #define CHAOS_SUM_BEGIN UINT64_C(0xcbf29ce484222325)

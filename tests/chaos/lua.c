@@ -54,4 +54,16 @@ static int run(unsigned variant, uint64_t *sum)
     return result;
 }
 
-const struct chaos_library chaos_lua = { "lua", CHAOS_ANY_MODE, true, NULL, run, NULL };
+static const char *version(void)
+{
+    return LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE;
+}
+
+const struct chaos_library chaos_lua = {
+    .name = "lua",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .run = run,
+    .modules = "liblua5.4",
+    .version = version,
+};

@@ -105,4 +105,10 @@ static bool idle(void)
     return none;
 }
 
-const struct chaos_library chaos_mappings = { "mmap", CHAOS_ANY_MODE, true, NULL, run, idle };
+const struct chaos_library chaos_mappings = {
+    .name = "mmap",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .run = run,
+    .idle = idle,
+};

@@ -23,7 +23,7 @@ const char *chaos_mode_name(stint_on_interrupt mode)
 static void print_usage(void)
 {
     puts("usage: chaos [--interrupts N] [--seconds S] [--seed X] [--library NAME] [--mode MODE] [--reason REASON]\n"
-         "             [--workers N] [--task SEED] [--patience S] [--verbose]\n"
+         "             [--workers N] [--task SEED] [--patience S] [--cold] [--allow] [--record] [--verbose]\n"
          "\n"
          "Runs real libraries in tasks on a pool and stops each task at a random point. After every 1,000 interrupts\n"
          "each library must give the answers of a fresh process, and every lock must be free.\n"
@@ -34,6 +34,9 @@ static void print_usage(void)
          "  --workers N       worker threads (2)\n"
          "  --task SEED       repeat one task; a failure report names its seed\n"
          "  --patience S      call a task hung if no task ends for S seconds (60)\n"
+         "  --cold            use no library before the tasks: processes of 40 interrupts each, one after the other\n"
+         "  --allow           allow that each library is left in its midst (stint_module_allow), the list or not\n"
+         "  --record          print a line of JSON at the end, for tests/chaos/matrix; end at the first failure\n"
          "  --verbose         print a line for each batch\n"
          "  --without BITS    switch rules of alloc/platform/caller.h off and end at the first\n"
          "                    failure (chaos-rules only)\n"
@@ -113,6 +116,9 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         PATIENCE,
         WITHOUT,
         REFERENCE,
+        COLD,
+        ALLOW,
+        RECORD,
         VERBOSE,
         HELP
     };
@@ -128,6 +134,9 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         { "patience", required_argument, NULL, PATIENCE },
         { "without", required_argument, NULL, WITHOUT },
         { "reference", no_argument, NULL, REFERENCE },
+        { "cold", no_argument, NULL, COLD },
+        { "allow", no_argument, NULL, ALLOW },
+        { "record", no_argument, NULL, RECORD },
         { "verbose", no_argument, NULL, VERBOSE },
         { "help", no_argument, NULL, HELP },
         { NULL, 0, NULL, 0 },
@@ -172,6 +181,15 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
             break;
         case REFERENCE:
             options->reference = true;
+            break;
+        case COLD:
+            options->cold = true;
+            break;
+        case ALLOW:
+            options->allow = true;
+            break;
+        case RECORD:
+            options->record = true;
             break;
         case VERBOSE:
             options->verbose = true;

@@ -18,7 +18,10 @@ struct chaos_options {
     bool one_task;                       /* repeat one task, whose seed is given */
     uint64_t task;
     unsigned without; /* rules that are switched off (caller.h); only where the program has the switches */
-    bool reference;   /* print the right answers and leave */
+    bool reference;   /* print the right answers, and what they take, and leave */
+    bool cold;        /* each library is first used in a task */
+    bool allow;       /* each may be left in its midst */
+    bool record;      /* print a line for the matrix; end at the first failure */
     bool verbose;
 };
 

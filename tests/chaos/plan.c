@@ -17,12 +17,6 @@ const struct chaos_reason_traits chaos_reasons[CHAOS_REASONS] = {
     [CHAOS_STACK] = { "stack", 20, STINT_ERROR, STINT_REASON_STACK, 0, true },
 };
 
-const struct chaos_library *const chaos_libraries[] = {
-    &chaos_xml,    &chaos_sql,        &chaos_lua,  &chaos_json,     &chaos_regex,  &chaos_deflate,
-    &chaos_expat,  &chaos_javascript, &chaos_libc, &chaos_holds,    &chaos_thread, &chaos_handles,
-    &chaos_caches, &chaos_pool,       &chaos_cxx,  &chaos_mappings, NULL,
-};
-
 static uint64_t part(uint64_t seed, uint64_t which)
 {
     uint64_t state = seed + which * UINT64_C(0xd1342543de82ef95);

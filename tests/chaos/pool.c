@@ -114,4 +114,11 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_pool = { "pool", CHAOS_ANY_MODE, true, ready, run, idle };
+const struct chaos_library chaos_pool = {
+    .name = "pool",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+    .idle = idle,
+};

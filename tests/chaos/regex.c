@@ -11,7 +11,7 @@
 
 static char text[8192];
 
-static void ready(void)
+static void prepare(void)
 {
     size_t length = 0;
     for (unsigned i = 0; i < 120; i++)
@@ -88,4 +88,11 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_regex = { "pcre2", CHAOS_ANY_MODE, true, ready, run, NULL };
+const struct chaos_library chaos_regex = {
+    .name = "pcre2",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .prepare = prepare,
+    .run = run,
+    .modules = "libpcre2-8",
+};

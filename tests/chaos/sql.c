@@ -76,4 +76,18 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_sql = { "sqlite", CHAOS_ANY_MODE, true, ready, run, idle };
+static const char *version(void)
+{
+    return sqlite3_libversion();
+}
+
+const struct chaos_library chaos_sql = {
+    .name = "sqlite",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+    .idle = idle,
+    .modules = "libsqlite3",
+    .version = version,
+};

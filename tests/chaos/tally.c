@@ -17,6 +17,7 @@
 #define SETTLED 3000 /* interrupts until memory must not grow any more */
 #define GROWTH (16 * MIB)
 #define GROWTH_IN_DEBUG_MODE (48 * MIB) /* up and down: each thread keeps its last 64 heaps */
+#define OPENED_AT_FIRST_USE 4 /* descriptors */
 #define FAR_TOO_MUCH (256 * MIB)
 
 struct count {
@@ -35,6 +36,8 @@ static struct {
     uint64_t tasks;
     uint64_t clean;
     unsigned failures;
+    uint64_t reports;
+    uint64_t kept_now; /* bytes, at the end */
     struct timespec begin;
     size_t resident_first; /* after the first batch */
     size_t *settled;       /* resident memory after each batch from the SETTLEDth interrupt on */
@@ -194,12 +197,14 @@ static void judge_floors(void)
     judge_memory(first, last, getenv("STINT_DEBUG") != NULL ? GROWTH_IN_DEBUG_MODE : GROWTH);
 }
 
+/* A first use may open some for the process's life. */
 static void judge_descriptors(void)
 {
     char text[128];
     size_t open_now = descriptors();
+    size_t may_open = tally.options->cold ? OPENED_AT_FIRST_USE : 0;
     snprintf(text, sizeof text, "%zu before, %zu now", tally.descriptors, open_now);
-    if (open_now != tally.descriptors)
+    if (open_now < tally.descriptors || open_now > tally.descriptors + may_open)
         chaos_tally_failure("descriptors were left open", text);
 }
 
@@ -212,11 +217,12 @@ void chaos_tally_batch(void)
         tally.resident_first = memory;
     judge_memory(tally.resident_first, memory, FAR_TOO_MUCH);
     judge_descriptors();
+    tally.kept_now = stint_roots_kept_bytes();
     if (!tally.terminal && !tally.options->verbose)
         return;
     fprintf(stderr, "%s%" PRIu64 " interrupts, %.0f/s, %zu MiB resident, %zu KiB kept, %u failed%s",
             tally.terminal ? "\r" : "", tally.interrupts, (double)tally.interrupts / chaos_tally_seconds(),
-            memory / MIB, stint_roots_kept_bytes() >> 10, tally.failures,
+            memory / MIB, (size_t)tally.kept_now >> 10, tally.failures,
             tally.terminal && !tally.options->verbose ? "   " : "\n");
 }
 
@@ -249,6 +255,58 @@ static void print_row(size_t library, stint_on_interrupt mode, struct count *sum
     sum->kept_bytes += row.kept_bytes;
 }
 
+void chaos_tally_begin_process(void)
+{
+    tally.descriptors = descriptors();
+    tally.resident_first = 0;
+}
+
+/* The bytes of this structure, and the roots; what hangs on pointers stays. */
+void chaos_tally_hand_over(int file)
+{
+    tally.reports = chaos_flight_reports;
+    if (write(file, &tally, sizeof tally) != sizeof tally || write(file, &root_count, sizeof root_count) < 0 ||
+        write(file, roots, root_count * sizeof roots[0]) < 0)
+        _exit(1);
+}
+
+static bool read_all(int file, void *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t got = read(file, (char *)bytes + done, size - done);
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+bool chaos_tally_take_over(int file)
+{
+    const struct chaos_options *options = tally.options;
+    static __typeof__(tally) read_in;
+    if (!read_all(file, &read_in, sizeof read_in))
+        return false;
+    tally = read_in;
+    tally.options = options;
+    tally.settled = NULL;
+    tally.settled_count = 0;
+    tally.resident_first = 0;
+    chaos_flight_reports = tally.reports;
+    return read_all(file, &root_count, sizeof root_count) && read_all(file, roots, root_count * sizeof roots[0]);
+}
+
+static void print_record(const struct count *sum)
+{
+    const struct chaos_library *library = tally.options->library != NULL ? tally.options->library : chaos_libraries[0];
+    printf("RECORD {\"library\": \"%s\", \"version\": \"%s\", \"modules\": \"%s\", \"interrupts\": %" PRIu64
+           ", \"tasks\": %" PRIu64 ", \"late\": %" PRIu64 ", \"through\": %" PRIu64 ", \"deferred\": %" PRIu64
+           ", \"kept\": %" PRIu64 ", \"kept_now\": %" PRIu64 ", \"seconds\": %.2f, \"failures\": %u}\n",
+           library->name, library->version != NULL ? library->version() : "",
+           library->modules != NULL ? library->modules : "", tally.interrupts, tally.tasks, sum->late, sum->through,
+           sum->deferred, sum->kept, tally.kept_now, chaos_tally_seconds(), tally.failures);
+}
+
 unsigned chaos_tally_end(void)
 {
     if (tally.terminal)
@@ -271,5 +329,7 @@ unsigned chaos_tally_end(void)
            " bytes, %" PRIu64 " reports taken; %.1f s, %.0f interrupts/s; seed 0x%" PRIx64 "; %u failed\n",
            tally.interrupts, tally.tasks, sum.late, sum.through, tally.clean, sum.deferred, sum.kept, sum.kept_bytes,
            chaos_flight_reports, seconds, (double)tally.interrupts / seconds, tally.options->seed, tally.failures);
+    if (tally.options->record)
+        print_record(&sum);
     return tally.failures;
 }

@@ -22,6 +22,12 @@ uint64_t chaos_tally_done(void);
 double chaos_tally_seconds(void);
 unsigned chaos_tally_failures(void);
 
+/* In a process of some tasks: all counts go into the file; and out of it, into those of its parent. False: they did not
+ * come. */
+void chaos_tally_begin_process(void);
+void chaos_tally_hand_over(int file);
+bool chaos_tally_take_over(int file);
+
 /* Judges memory, prints all, returns the number of failures. */
 unsigned chaos_tally_end(void);
 

@@ -139,4 +139,10 @@ static int run(unsigned variant, uint64_t *sum)
     return error;
 }
 
-const struct chaos_library chaos_thread = { "thread", CHAOS_ANY_MODE, true, ready, run, NULL };
+const struct chaos_library chaos_thread = {
+    .name = "thread",
+    .modes = CHAOS_ANY_MODE,
+    .preemptible = true,
+    .ready = ready,
+    .run = run,
+};

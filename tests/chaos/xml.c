@@ -38,6 +38,10 @@ static void write_document(char *text, unsigned variant)
 static void ready(void)
 {
     xmlInitParser();
+}
+
+static void prepare(void)
+{
     for (unsigned variant = 0; variant < CHAOS_VARIANTS; variant++)
         write_document(documents[variant], variant);
 }
@@ -116,4 +120,18 @@ static bool idle(void)
     return true;
 }
 
-const struct chaos_library chaos_xml = { "libxml2", CHAOS_LEAVING, false, ready, run, idle };
+static const char *version(void)
+{
+    return LIBXML_DOTTED_VERSION;
+}
+
+const struct chaos_library chaos_xml = {
+    .name = "libxml2",
+    .modes = CHAOS_LEAVING,
+    .prepare = prepare,
+    .ready = ready,
+    .run = run,
+    .idle = idle,
+    .modules = "libxml2",
+    .version = version,
+};

@@ -29,7 +29,8 @@ struct library {
 };
 
 extern const struct library library_cairo, library_fftw, library_glib, library_icu, library_libgit2, library_mpfr,
-    library_openssl, library_protobuf, library_python, library_rsvg, library_tcl;
+    library_openssl, library_protobuf, library_python, library_rsvg, library_tcl,
+    library_one; /* of tests/chaos/libraries */
 
 /* FNV-1a */
 #define SUM_BEGIN UINT64_C(0xcbf29ce484222325)
