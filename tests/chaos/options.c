@@ -23,7 +23,8 @@ const char *chaos_mode_name(stint_on_interrupt mode)
 static void print_usage(void)
 {
     puts("usage: chaos [--interrupts N] [--seconds S] [--seed X] [--library NAME] [--mode MODE] [--reason REASON]\n"
-         "             [--workers N] [--task SEED] [--patience S] [--cold] [--allow] [--record] [--verbose]\n"
+         "             [--workers N] [--task SEED] [--patience S] [--cold] [--allow] [--sampled] [--record]\n"
+         "             [--describe] [--verbose]\n"
          "\n"
          "Runs real libraries in tasks on a pool and stops each task at a random point. After every 1,000 interrupts\n"
          "each library must give the answers of a fresh process, and every lock must be free.\n"
@@ -36,6 +37,8 @@ static void print_usage(void)
          "  --patience S      call a task hung if no task ends for S seconds (60)\n"
          "  --cold            use no library before the tasks: processes of 40 interrupts each, one after the other\n"
          "  --allow           allow that each library is left in its midst (stint_module_allow), the list or not\n"
+         "  --sampled         stop tasks at sample points only\n"
+         "  --describe        print a line of JSON of each library, and leave\n"
          "  --record          print a line of JSON at the end, for tests/chaos/matrix; end at the first failure\n"
          "  --verbose         print a line for each batch\n"
          "  --without BITS    switch rules of alloc/platform/caller.h off and end at the first\n"
@@ -102,6 +105,23 @@ static int reason_called(const char *name)
     refuse("no such reason", name);
 }
 
+static void describe_libraries(void)
+{
+    for (size_t i = 0; chaos_libraries[i] != NULL; i++) {
+        const struct chaos_library *library = chaos_libraries[i];
+        printf("{\"library\": \"%s\", \"version\": \"%s\", \"modules\": \"%s\", \"modes\": [", library->name,
+               library->version != NULL ? library->version() : "", library->modules != NULL ? library->modules : "");
+        const char *between = "";
+        for (unsigned mode = 0; mode < CHAOS_MODES; mode++) {
+            if (library->modes & 1u << mode) {
+                printf("%s\"%s\"", between, mode_names[mode]);
+                between = ", ";
+            }
+        }
+        puts("]}");
+    }
+}
+
 void chaos_options_read(struct chaos_options *options, int argc, char **argv)
 {
     enum {
@@ -118,6 +138,8 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         REFERENCE,
         COLD,
         ALLOW,
+        SAMPLED,
+        DESCRIBE,
         RECORD,
         VERBOSE,
         HELP
@@ -136,6 +158,8 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         { "reference", no_argument, NULL, REFERENCE },
         { "cold", no_argument, NULL, COLD },
         { "allow", no_argument, NULL, ALLOW },
+        { "sampled", no_argument, NULL, SAMPLED },
+        { "describe", no_argument, NULL, DESCRIBE },
         { "record", no_argument, NULL, RECORD },
         { "verbose", no_argument, NULL, VERBOSE },
         { "help", no_argument, NULL, HELP },
@@ -188,6 +212,12 @@ void chaos_options_read(struct chaos_options *options, int argc, char **argv)
         case ALLOW:
             options->allow = true;
             break;
+        case SAMPLED:
+            options->sampled = true;
+            break;
+        case DESCRIBE:
+            describe_libraries();
+            exit(0);
         case RECORD:
             options->record = true;
             break;

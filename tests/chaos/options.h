@@ -21,6 +21,7 @@ struct chaos_options {
     bool reference;   /* print the right answers, and what they take, and leave */
     bool cold;        /* each library is first used in a task */
     bool allow;       /* each may be left in its midst */
+    bool sampled;     /* no interrupt between sample points */
     bool record;      /* print a line for the matrix; end at the first failure */
     bool verbose;
 };

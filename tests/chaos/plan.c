@@ -65,6 +65,8 @@ static enum chaos_reason pick_reason(uint64_t random, const struct chaos_library
     unsigned reason = 0;
     while (left >= chaos_reasons[reason].weight)
         left -= chaos_reasons[reason++].weight;
+    if (chaos_reasons[reason].preempting && options->sampled)
+        return CHAOS_ALLOCATION;
     return chaos_reasons[reason].preempting && !library->preemptible ? CHAOS_TOKEN : (enum chaos_reason)reason;
 }
 

@@ -298,13 +298,11 @@ bool chaos_tally_take_over(int file)
 
 static void print_record(const struct count *sum)
 {
-    const struct chaos_library *library = tally.options->library != NULL ? tally.options->library : chaos_libraries[0];
-    printf("RECORD {\"library\": \"%s\", \"version\": \"%s\", \"modules\": \"%s\", \"interrupts\": %" PRIu64
-           ", \"tasks\": %" PRIu64 ", \"late\": %" PRIu64 ", \"through\": %" PRIu64 ", \"deferred\": %" PRIu64
-           ", \"kept\": %" PRIu64 ", \"kept_now\": %" PRIu64 ", \"seconds\": %.2f, \"failures\": %u}\n",
-           library->name, library->version != NULL ? library->version() : "",
-           library->modules != NULL ? library->modules : "", tally.interrupts, tally.tasks, sum->late, sum->through,
-           sum->deferred, sum->kept, tally.kept_now, chaos_tally_seconds(), tally.failures);
+    printf("RECORD {\"interrupts\": %" PRIu64 ", \"tasks\": %" PRIu64 ", \"late\": %" PRIu64 ", \"through\": %" PRIu64
+           ", \"deferred\": %" PRIu64 ", \"kept\": %" PRIu64 ", \"kept_now\": %" PRIu64
+           ", \"seconds\": %.2f, \"failures\": %u}\n",
+           tally.interrupts, tally.tasks, sum->late, sum->through, sum->deferred, sum->kept, tally.kept_now,
+           chaos_tally_seconds(), tally.failures);
 }
 
 unsigned chaos_tally_end(void)

@@ -12,7 +12,7 @@ static int run(unsigned variant, uint64_t *sum)
 {
     char text[96];
     int width, height;
-    snprintf(text, sizeof text, "<b>one</b> <i>two</i> <span size='large'>three %u</span>", variant);
+    snprintf(text, sizeof text, "<b>%u</b> <i>two</i> <span size='large'>three</span>", variant);
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_A8, SIDE, SIDE);
     cairo_t *cairo = cairo_create(surface);
     PangoLayout *layout = pango_cairo_create_layout(cairo);

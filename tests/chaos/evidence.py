@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""The list of libraries that ships (alloc/platform/caller.c), and the evidence for it (tests/chaos/results.json).
+
+Each entry that may be left in some way names the row of its library, in a comment behind it. Run as a program, this fails
+where the list names a library without a row, where a way has not held often enough there, or where docs/libraries.md is
+not what the rows say."""
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIST = ROOT / 'alloc/platform/caller.c'
+RESULTS = ROOT / 'tests/chaos/results.json'
+
+# Which mode of the chaos program shows that a library may be left in that way.
+WAYS = {
+    'STI_LEFT_BY_JUMP': 'jump',
+    'STI_LEFT_BY_UNWIND': 'unwind',
+    'STI_LEFT_STOPPED': 'signal',
+    'STI_LEFT_EXHAUSTED': 'stack',
+}
+ENOUGH = {'cold': 1000, 'warm': 1000}  # interrupts of each mode
+ENOUGH_IN_ALL = 10000
+
+
+class Entry:
+    def __init__(self, module, modes, row):
+        self.module, self.modes, self.row = module, modes, row
+
+
+def entries(text=None):
+    """The entries of the list that may be left."""
+    text = LIST.read_text() if text is None else text
+    table = text[text.index('} libraries[] = {'):]
+    table = table[:table.index('\n};')]
+    found = []
+    for module, ways, comment in re.findall(r'\{ "([^"]+)", ([^,]+), [^}]+\},(?: /\* (.*?) \*/)?', table):
+        ways = ways.split(' | ')
+        if 'STI_LEFT_ANYHOW' in ways:
+            ways = list(WAYS)
+        modes = [WAYS[way] for way in ways if way in WAYS]
+        if modes:
+            row = re.match(r'row (\S+)', comment)
+            found.append(Entry(module, modes, row.group(1) if row else None))
+    return found
+
+
+def rows():
+    return {row['row']: row for row in json.loads(RESULTS.read_text())['libraries']}
+
+
+def lacks(entry, rows):
+    """What is missing, or None."""
+    if entry.row is None:
+        return 'names no row of its evidence'
+    row = rows.get(entry.row)
+    if row is None:
+        return f'there is no row {entry.row}'
+    if entry.module not in row['modules']:
+        return f'row {entry.row} did not allow that it is left'
+    in_all = 0
+    for mode in entry.modes:
+        for used, enough in ENOUGH.items():
+            cell = row['cells'].get(f'{mode} {used}', {})
+            if 'broke' in cell:
+                return f'row {entry.row}: {mode}, {used}: {cell["broke"]}'
+            if cell.get('held', 0) < enough:
+                return f'row {entry.row}: {mode}, {used}: held {cell.get("held", 0)} interrupts of {enough}'
+            in_all += cell['held']
+    if in_all < ENOUGH_IN_ALL:
+        return f'row {entry.row}: held {in_all} interrupts in all, of {ENOUGH_IN_ALL}'
+    return None
+
+
+def judge(text=None):
+    """Each entry without evidence, and why."""
+    known = rows()
+    return [f'{entry.module}: {lack}' for entry in entries(text) if (lack := lacks(entry, known)) is not None]
+
+
+def main():
+    if len(entries()) < 5:
+        sys.exit('evidence: the list cannot be read any more')
+    without = judge()
+    for line in without:
+        print(f'evidence: {line}')
+    # A list with an entry more, and one with a way more, must not go through.
+    text = LIST.read_text()
+    line = '    { "libmade-up", STI_LEFT_BY_JUMP, NULL }, /* row %s */\n};'
+    for row in ('made-up', entries()[0].row):
+        if not judge(text.replace('\n};', '\n' + line % row, 1) if False else
+                     text[:text.index('} libraries[] = {')] + text[text.index('} libraries[] = {'):].replace(
+                         '\n};', '\n' + line % row, 1)):
+            sys.exit('evidence: an entry without evidence goes through')
+    import matrix
+    if matrix.page() != matrix.PAGE.read_text():
+        without.append('')
+        print(f'evidence: {matrix.PAGE.relative_to(ROOT)} is not what the rows say: tests/chaos/matrix.py --page')
+    sys.exit(1 if without else 0)
+
+
+if __name__ == '__main__':
+    main()
