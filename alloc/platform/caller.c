@@ -135,14 +135,14 @@ static const struct library {
     { "libomp", NEVER_LEFT | OPENMP, "libomp" },
     { "libomp5", NEVER_LEFT | OPENMP, "libomp5" },
     { "libiomp5", NEVER_LEFT | OPENMP, "libiomp5" },
-    { "libexpat", STI_LEFT_ANYHOW, NULL }, /* row expat */
-    { "libjansson", STI_LEFT_ANYHOW, NULL }, /* row json */
-    { "liblua5.4", STI_LEFT_ANYHOW, NULL }, /* row lua */
-    { "libz", STI_LEFT_ANYHOW, NULL }, /* row deflate */
-    { "libduktape", STI_LEFT_ANYHOW, NULL }, /* row javascript */
+    { "libexpat", STI_LEFT_ANYHOW, NULL },                                           /* row expat */
+    { "libjansson", STI_LEFT_ANYHOW, NULL },                                         /* row json */
+    { "liblua5.4", STI_LEFT_ANYHOW, NULL },                                          /* row lua */
+    { "libz", STI_LEFT_ANYHOW, NULL },                                               /* row deflate */
+    { "libduktape", STI_LEFT_ANYHOW, NULL },                                         /* row javascript */
     { "libxml2", STI_LEFT_BY_JUMP | STI_LEFT_BY_UNWIND | STI_LEFT_EXHAUSTED, NULL }, /* row xml */
-    { "libm", STI_LEFT_ANYHOW, NULL }, /* row libm */
-    { "libpcre2-8", STI_LEFT_ANYHOW, "libglib-2.0" }, /* row regex */
+    { "libm", STI_LEFT_ANYHOW, NULL },                                               /* row libm */
+    { "libpcre2-8", STI_LEFT_ANYHOW, "libglib-2.0" },                                /* row regex */
     { "libcairo", 0, "libcairo" },
     { "libpixman-1", 0, "libcairo" },
     { "libfontconfig", 0, "libcairo" },

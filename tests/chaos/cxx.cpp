@@ -229,5 +229,6 @@ bool idle()
 
 } // namespace
 
-extern const struct chaos_library chaos_cxx = { "c++", CHAOS_ANY_MODE, true,    ready,   run,
-                                               idle,  nullptr,        nullptr, nullptr, nullptr };
+extern const struct chaos_library chaos_cxx = {
+    "c++", CHAOS_ANY_MODE, true, ready, run, idle, nullptr, nullptr, nullptr
+};

@@ -27,8 +27,8 @@ struct chaos_library {
     const char *name;
     unsigned modes;   /* those that make sense: CHAOS_IN of each */
     bool preemptible; /* may be left at any instruction: has no locks of its own making */
-    /* In main, once, before the first task: makes state that the library keeps for ever. Not called where the library is
-     * to be used first in a task. NULL: nothing. */
+    /* In main, once, before the first task: makes state that the library keeps for ever. Not called where the library
+     * is to be used first in a task. NULL: nothing. */
     void (*ready)(void);
     /* In a task, on any worker. 0, or whatever the library said when an allocation was refused. */
     int (*run)(unsigned variant, uint64_t *sum);
@@ -38,7 +38,6 @@ struct chaos_library {
     void (*prepare)(void);
     const char *modules;          /* those that it consists of, for stint_module_allow, with ':' between; NULL: none */
     const char *(*version)(void); /* as the library says; NULL: it does not say */
-    const char *reads;            /* files and folders that a walled task needs, with ':' between; NULL: none */
 };
 
 /* Ends with NULL. */

@@ -100,7 +100,8 @@ def what_broke(status, said):
         return 'hang'
     if failed:
         told = re.sub(r'chaos --library .*| \((ok|error|cancelled).*', '', failed.group(1))
-        told = re.sub(r'a process in which the library was used first ended: by (\w+)', r'\1', told)
+        told = re.sub(r'a process in which the library was used first ended: (by|with) (\w+)( \d+)?',
+                      lambda end: end.group(2) if end.group(1) == 'by' else f'it called exit({end.group(3).strip()})', told)
         return told.strip(' :') or 'failed'
     if isinstance(status, int) and status < 0:
         return signal.Signals(-status).name
@@ -299,9 +300,8 @@ def verdict(row, listed):
         return 'on the list' if set(modes) >= {'jump', 'unwind', 'signal', 'stack'} else 'on the list: ' + ', '.join(modes)
     if not row['modules']:
         return "the program's own code"
-    if any('broke' in row['cells'].get(f'waits {use}', {}) for use in ('cold', 'warm')):
-        return 'walled only'
-    return 'it returns first'
+    broke = [use for use in ('cold', 'warm') if 'broke' in row['cells'].get(f'waits {use}', {})]
+    return 'it returns first' if not broke else 'it returns first, once warmed up' if broke == ['cold'] else 'walled only'
 
 
 def page():

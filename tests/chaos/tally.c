@@ -17,7 +17,7 @@
 #define SETTLED 3000 /* interrupts until memory must not grow any more */
 #define GROWTH (16 * MIB)
 #define GROWTH_IN_DEBUG_MODE (48 * MIB) /* up and down: each thread keeps its last 64 heaps */
-#define OPENED_AT_FIRST_USE 4 /* descriptors */
+#define OPENED_AT_FIRST_USE 4           /* descriptors */
 #define FAR_TOO_MUCH (256 * MIB)
 
 struct count {

@@ -37,7 +37,8 @@ static int pack(unsigned variant, char *bytes, size_t *used)
     struct archive *archive = archive_write_new();
     if (archive == NULL)
         return ARCHIVE_FATAL;
-    int result = variant % 2 == 0 ? archive_write_set_format_ustar(archive) : archive_write_set_format_cpio_newc(archive);
+    int result =
+        variant % 2 == 0 ? archive_write_set_format_ustar(archive) : archive_write_set_format_cpio_newc(archive);
     if (result == ARCHIVE_OK)
         result = archive_write_open_memory(archive, bytes, ROOM, used);
     if (result == ARCHIVE_OK)

@@ -17,7 +17,8 @@
 #include <sstream>
 #include <string>
 
-namespace {
+namespace
+{
 
 void copy_by_archive(unsigned variant, uint64_t *sum)
 {
@@ -66,5 +67,5 @@ const char *version()
 
 } // namespace
 
-extern "C" const chaos_library CHAOS_ONE = { "Boost", CHAOS_ANY_MODE, false,                     nullptr, run,
-                                             nullptr, nullptr,        "libboost_serialization", version, nullptr };
+extern "C" const chaos_library CHAOS_ONE = { "Boost", CHAOS_ANY_MODE,           false,  nullptr, run, nullptr,
+                                             nullptr, "libboost_serialization", version };

@@ -9,10 +9,11 @@
 static int run(unsigned variant, uint64_t *sum)
 {
     char text[512];
-    int length = snprintf(text, sizeof text,
-                          "# title %u\n\nsome *text* with **%u** [links](http://host/%u)\n\n- one\n- two\n  - `three`\n\n"
-                          "> quoted\n\n```\ncode\n```\n\n<b>&copy;</b> ![image](there \"title\")\n",
-                          variant, variant * 7, variant);
+    int length =
+        snprintf(text, sizeof text,
+                 "# title %u\n\nsome *text* with **%u** [links](http://host/%u)\n\n- one\n- two\n  - `three`\n\n"
+                 "> quoted\n\n```\ncode\n```\n\n<b>&copy;</b> ![image](there \"title\")\n",
+                 variant, variant * 7, variant);
     char *html = cmark_markdown_to_html(text, (size_t)length, CMARK_OPT_SMART);
     if (html == NULL)
         return -1;

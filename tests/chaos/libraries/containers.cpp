@@ -15,7 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-namespace {
+namespace
+{
 
 void fill(unsigned variant, uint64_t *sum)
 {
@@ -52,4 +53,4 @@ int run(unsigned variant, uint64_t *sum)
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "C++ containers", CHAOS_ANY_MODE, true,    nullptr, run,
-                                             nullptr,          nullptr,        nullptr, nullptr, nullptr };
+                                             nullptr,          nullptr,        nullptr, nullptr };

@@ -8,7 +8,8 @@
 
 static int take_apart(CURLU *address, unsigned variant, uint64_t *sum)
 {
-    static const CURLUPart parts[] = { CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PATH, CURLUPART_QUERY, CURLUPART_URL };
+    static const CURLUPart parts[] = { CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PATH, CURLUPART_QUERY,
+                                       CURLUPART_URL };
     char text[128];
     snprintf(text, sizeof text, "https://user@host%u.example:44%u/a/../b%%20c?x=%u#there", variant, variant, variant);
     CURLUcode code = curl_url_set(address, CURLUPART_URL, text, 0);

@@ -5,7 +5,8 @@
 
 #include <sqlite3.h>
 
-static const char *const words[CHAOS_VARIANTS] = { "red", "gre*", "blue NOT red", "\"red green\"", "NEAR(red blue)", "n3" };
+static const char *const words[CHAOS_VARIANTS] = { "red",           "gre*",           "blue NOT red",
+                                                   "\"red green\"", "NEAR(red blue)", "n3" };
 
 static int search(sqlite3 *database, const char *words_of_query, uint64_t *sum)
 {
@@ -26,11 +27,12 @@ static int run(unsigned variant, uint64_t *sum)
     sqlite3 *database = NULL;
     int result = sqlite3_open(":memory:", &database);
     if (result == SQLITE_OK)
-        result = sqlite3_exec(database,
-                              "CREATE VIRTUAL TABLE doc USING fts5(text);"
-                              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20) INSERT INTO doc "
-                              "SELECT printf('%s %s n%d', iif(i % 2, 'red', 'blue'), iif(i % 3, 'green', 'red'), i) FROM n",
-                              NULL, NULL, NULL);
+        result =
+            sqlite3_exec(database,
+                         "CREATE VIRTUAL TABLE doc USING fts5(text);"
+                         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20) INSERT INTO doc "
+                         "SELECT printf('%s %s n%d', iif(i % 2, 'red', 'blue'), iif(i % 3, 'green', 'red'), i) FROM n",
+                         NULL, NULL, NULL);
     if (result == SQLITE_OK)
         result = search(database, words[variant], sum);
     sqlite3_close(database);

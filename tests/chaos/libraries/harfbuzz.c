@@ -7,7 +7,9 @@
 #include <hb.h>
 
 static const char path[] = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
-static const char *const words[CHAOS_VARIANTS] = { "office", "fluffy", "AVATAR", "na\xc3\xafve", "x\xcc\x81y", "To We" };
+static const char *const words[CHAOS_VARIANTS] = {
+    "office", "fluffy", "AVATAR", "na\xc3\xafve", "x\xcc\x81y", "To We"
+};
 
 static void shape(hb_font_t *font, const char *word, uint64_t *sum)
 {

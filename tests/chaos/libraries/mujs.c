@@ -6,12 +6,13 @@
 #include <mujs.h>
 #include <stdio.h>
 
-static const char script[] = "var list = [];\n"
-                             "for (var i = 0; i < 12; i++) list.push({ id: i * variant, name: 'n' + i * 7919 % 31 });\n"
-                             "list.sort(function (a, b) { return a.name < b.name ? -1 : a.name > b.name ? 1 : 0; });\n"
-                             "var text = JSON.stringify(list).replace(/n(\\d+)/g, function (all, n) { return n + 1; });\n"
-                             "try { missing(); } catch (e) { text += e.name; }\n"
-                             "text;\n";
+static const char script[] =
+    "var list = [];\n"
+    "for (var i = 0; i < 12; i++) list.push({ id: i * variant, name: 'n' + i * 7919 % 31 });\n"
+    "list.sort(function (a, b) { return a.name < b.name ? -1 : a.name > b.name ? 1 : 0; });\n"
+    "var text = JSON.stringify(list).replace(/n(\\d+)/g, function (all, n) { return n + 1; });\n"
+    "try { missing(); } catch (e) { text += e.name; }\n"
+    "text;\n";
 
 static int run(unsigned variant, uint64_t *sum)
 {

@@ -7,12 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace {
+namespace
+{
 
 int run(unsigned variant, uint64_t *sum)
 {
     try {
-        nlohmann::json json = nlohmann::json::parse(R"({"list": [1, 2.5, null, "text \u00e9"], "inner": {"a": [true]}})");
+        nlohmann::json json =
+            nlohmann::json::parse(R"({"list": [1, 2.5, null, "text \u00e9"], "inner": {"a": [true]}})");
         for (unsigned i = 0; i < 8; i++)
             json["list"].push_back({ { "id", i * variant }, { "name", std::string(i, 'x') } });
         const nlohmann::json copy = nlohmann::json::from_msgpack(nlohmann::json::to_msgpack(json));
@@ -35,4 +37,4 @@ const char *version()
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "nlohmann-json", CHAOS_ANY_MODE, true,    nullptr, run,
-                                             nullptr,         nullptr,        nullptr, version, nullptr };
+                                             nullptr,         nullptr,        nullptr, version };

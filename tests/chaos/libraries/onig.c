@@ -8,7 +8,8 @@
 static const char *const patterns[CHAOS_VARIANTS] = {
     "(\\w+)@(\\w+)", "\\d+\\.\\d+", "(?i:([aeiou]))\\w+\\1", "(?<w>\\w+) \\k<w>", "[^,;]+[,;]", "(?<=a)b(?!a)",
 };
-static const char text[] = "abababc, some user@host.com asked 10.0.0.17; the the AeroplanE went to you@there.com, and on";
+static const char text[] =
+    "abababc, some user@host.com asked 10.0.0.17; the the AeroplanE went to you@there.com, and on";
 
 static int search_all(regex_t *regex, OnigRegion *region, uint64_t *sum)
 {

@@ -38,5 +38,4 @@ const struct chaos_library CHAOS_ONE = {
     .modules = "libpango-1.0:libpangocairo-1.0:libpangoft2-1.0:libharfbuzz:libglib-2.0:libgobject-2.0:libcairo:"
                "libpixman-1:libfontconfig:libfreetype:libfribidi",
     .version = pango_version_string,
-    .reads = "/etc/fonts:/usr/share/fonts:/var/cache/fontconfig",
 };

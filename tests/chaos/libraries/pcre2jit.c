@@ -10,7 +10,8 @@ static const char *const patterns[CHAOS_VARIANTS] = {
     "(\\w+)@(\\w+)\\.com", "\\b(\\d{1,3}\\.){3}\\d{1,3}\\b", "(?i)([aeiou])(?=\\w+\\1)",
     "^(?:a|b|ab)*c",       "(?<word>\\w+) \\k<word>",        "[^,;]+(?:[,;]|$)",
 };
-static const char text[] = "abababc, some user@host.com asked 10.0.0.17; the the AeroplanE went to you@there.com, and on";
+static const char text[] =
+    "abababc, some user@host.com asked 10.0.0.17; the the AeroplanE went to you@there.com, and on";
 
 static int match_all(const pcre2_code *code, pcre2_match_data *data, uint64_t *sum)
 {

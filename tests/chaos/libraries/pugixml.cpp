@@ -8,10 +8,13 @@
 #include <sstream>
 #include <string>
 
-namespace {
+namespace
+{
 
 struct summing : pugi::xml_writer {
-    explicit summing(uint64_t *into) : sum(into) {}
+    explicit summing(uint64_t *into) : sum(into)
+    {
+    }
     void write(const void *bytes, size_t size) override
     {
         chaos_add(sum, bytes, size);
@@ -41,12 +44,12 @@ int run(unsigned variant, uint64_t *sum)
 
 const char *version()
 {
-    static const std::string text = std::to_string(PUGIXML_VERSION / 1000) + "." +
-                                    std::to_string(PUGIXML_VERSION % 1000 / 10);
+    static const std::string text =
+        std::to_string(PUGIXML_VERSION / 1000) + "." + std::to_string(PUGIXML_VERSION % 1000 / 10);
     return text.c_str();
 }
 
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "pugixml", CHAOS_ANY_MODE, true,         nullptr, run,
-                                             nullptr,   nullptr,        "libpugixml", version, nullptr };
+                                             nullptr,   nullptr,        "libpugixml", version };

@@ -7,7 +7,8 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
-namespace {
+namespace
+{
 
 int run(unsigned variant, uint64_t *sum)
 {
@@ -37,4 +38,4 @@ const char *version()
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "RapidJSON", CHAOS_LEAVING, true,    nullptr, run,
-                                             nullptr,     nullptr,       nullptr, version, nullptr };
+                                             nullptr,     nullptr,       nullptr, version };

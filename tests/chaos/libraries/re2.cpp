@@ -7,7 +7,8 @@
 #include <re2/re2.h>
 #include <string>
 
-namespace {
+namespace
+{
 
 const char *const patterns[CHAOS_VARIANTS] = { "(\\w+)@(\\w+)",  "(\\d+)\\.(\\d+)", "(?i)([aeiou])\\w+",
                                                "(\\w+) (\\w+);", "([^,;]+)[,;]",    "(a|b|ab)*c" };
@@ -32,4 +33,4 @@ int run(unsigned variant, uint64_t *sum)
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "re2",   CHAOS_ANY_MODE, false,    nullptr, run,
-                                             nullptr, nullptr,        "libre2", nullptr, nullptr };
+                                             nullptr, nullptr,        "libre2", nullptr };

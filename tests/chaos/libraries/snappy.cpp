@@ -7,7 +7,8 @@
 #include <snappy.h>
 #include <string>
 
-namespace {
+namespace
+{
 
 int run(unsigned variant, uint64_t *sum)
 {
@@ -28,4 +29,4 @@ int run(unsigned variant, uint64_t *sum)
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "snappy", CHAOS_ANY_MODE, true,        nullptr, run,
-                                             nullptr,  nullptr,        "libsnappy", nullptr, nullptr };
+                                             nullptr,  nullptr,        "libsnappy", nullptr };

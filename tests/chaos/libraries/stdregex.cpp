@@ -7,7 +7,8 @@
 #include <regex>
 #include <string>
 
-namespace {
+namespace
+{
 
 const char *const patterns[CHAOS_VARIANTS] = { "(\\w+)@(\\w+)",  "(\\d+)\\.(\\d+)", "[aeiou]\\w+",
                                                "(\\w+) (\\w+);", "([^,;]+)[,;]",    "(a|b|ab)*c" };
@@ -30,4 +31,4 @@ int run(unsigned variant, uint64_t *sum)
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "std::regex", CHAOS_ANY_MODE, true,    nullptr, run,
-                                             nullptr,      nullptr,        nullptr, nullptr, nullptr };
+                                             nullptr,      nullptr,        nullptr, nullptr };

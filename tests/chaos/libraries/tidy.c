@@ -11,8 +11,8 @@ static int run(unsigned variant, uint64_t *sum)
 {
     char text[256];
     TidyBuffer made = { 0 }, said = { 0 };
-    snprintf(text, sizeof text, "<title>page %u<p>one <b>two<i>three</b></i><ul><li>%u<li>four &amp five</ul><table>", variant,
-             variant * 7);
+    snprintf(text, sizeof text, "<title>page %u<p>one <b>two<i>three</b></i><ul><li>%u<li>four &amp five</ul><table>",
+             variant, variant * 7);
     TidyDoc tidy = tidyCreate();
     if (tidy == NULL)
         return -1;

@@ -7,7 +7,8 @@
 #include <string>
 #include <tinyxml2.h>
 
-namespace {
+namespace
+{
 
 int run(unsigned variant, uint64_t *sum)
 {
@@ -27,4 +28,4 @@ int run(unsigned variant, uint64_t *sum)
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "TinyXML-2", CHAOS_LEAVING, true,          nullptr, run,
-                                             nullptr,     nullptr,       "libtinyxml2", nullptr, nullptr };
+                                             nullptr,     nullptr,       "libtinyxml2", nullptr };

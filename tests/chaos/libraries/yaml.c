@@ -33,8 +33,8 @@ static int run(unsigned variant, uint64_t *sum)
     char text[TEXT];
     size_t length = (size_t)snprintf(text, sizeof text, "--- # %u\nanchor: &a [1, 2.5, ~]\nalias: *a\n", variant);
     for (unsigned i = 0; i < 10 + variant; i++)
-        length += (size_t)snprintf(text + length, sizeof text - length, "key%u: {name: 'it %u', list: [%u, \"\\t%u\"]}\n",
-                                   i, i * 7, i * variant, i);
+        length += (size_t)snprintf(text + length, sizeof text - length,
+                                   "key%u: {name: 'it %u', list: [%u, \"\\t%u\"]}\n", i, i * 7, i * variant, i);
     yaml_parser_t parser;
     yaml_emitter_t emitter;
     if (!yaml_parser_initialize(&parser))

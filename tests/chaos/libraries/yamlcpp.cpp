@@ -7,7 +7,8 @@
 #include <string>
 #include <yaml-cpp/yaml.h>
 
-namespace {
+namespace
+{
 
 int run(unsigned variant, uint64_t *sum)
 {
@@ -27,4 +28,4 @@ int run(unsigned variant, uint64_t *sum)
 } // namespace
 
 extern "C" const chaos_library CHAOS_ONE = { "yaml-cpp", CHAOS_ANY_MODE, false,         nullptr, run,
-                                             nullptr,    nullptr,        "libyaml-cpp", nullptr, nullptr };
+                                             nullptr,    nullptr,        "libyaml-cpp", nullptr };
