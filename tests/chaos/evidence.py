@@ -20,7 +20,7 @@ WAYS = {
     'STI_LEFT_STOPPED': 'signal',
     'STI_LEFT_EXHAUSTED': 'stack',
 }
-ENOUGH = {'cold': 1000, 'warm': 1000}  # interrupts of each mode
+ENOUGH = {'cold': 500, 'warm': 500}  # interrupts of each mode
 ENOUGH_IN_ALL = 10000
 
 
@@ -35,7 +35,7 @@ def entries(text=None):
     table = text[text.index('} libraries[] = {'):]
     table = table[:table.index('\n};')]
     found = []
-    for module, ways, comment in re.findall(r'\{ "([^"]+)", ([^,]+), [^}]+\},(?: /\* (.*?) \*/)?', table):
+    for module, ways, comment in re.findall(r'\{ "([^"]+)", ([^,]+), [^}]+\},(?: */\* (.*?) \*/)?', table):
         ways = ways.split(' | ')
         if 'STI_LEFT_ANYHOW' in ways:
             ways = list(WAYS)

@@ -18,8 +18,9 @@
 #include "watch.h"
 
 #define BATCH 1000
-#define COLD_BATCH 40 /* in a process where no task has used a library before */
-#define MAX_FLIGHTS (2 * 64 + 2)
+#define COLD_BATCH 40       /* in a process where no task has used a library before */
+#define FLIGHTS_A_WORKER 16 /* so that none waits for main, which may be late */
+#define MAX_FLIGHTS (FLIGHTS_A_WORKER * 64)
 #define MAX_FAILURES 20
 
 static struct chaos_options options;
@@ -343,7 +344,7 @@ int main(int argc, char **argv)
         warm_up();
 
     state = options.seed;
-    flight_count = 2 * options.workers + 2;
+    flight_count = (size_t)FLIGHTS_A_WORKER * options.workers;
     chaos_tally_start(&options);
     if (!options.cold) {
         fly(&state);

@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -42,20 +43,25 @@ NOT_LISTED = {
     'sql': 'it holds files and locks on them',
 }
 WALLED_SHARE = 20  # a walled task costs a process: one of so many interrupts
-PATIENCE = 10
+PATIENCE = 20
 
 
 def run(command, seconds, **options):
-    """Ends the whole group of processes after so many seconds. Status, and what it printed."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                               start_new_session=True, errors='replace', **options)
-    try:
-        said, _ = process.communicate(timeout=seconds)
-        return process.returncode, said
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        said, _ = process.communicate()
-        return 'hang', said
+    """Status, and what it printed. What is left of its group of processes then, or after so many seconds, is ended."""
+    with tempfile.TemporaryFile('w+', errors='replace') as said:
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   start_new_session=True, **options)
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            status = 'hang'
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        said.seek(0)
+        return status, said.read()
 
 
 def package_version(program, modules):
