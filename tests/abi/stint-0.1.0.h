@@ -69,6 +69,7 @@ typedef struct stint_options {
 } stint_options;
 #define STINT_OPTIONS_INIT STINT_SIZED_INIT_(stint_options)
 #define STINT_UNTIMED 2U
+#define STINT_COMMIT 4U
 #define STINT_ALLOW_UNMETERED 1U
 typedef enum stint_status {
     STINT_OK = 0,

@@ -4,8 +4,10 @@
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-mkdir -p "$scratch/scripts" "$scratch/alloc/platform" "$scratch/executor/pool" "$scratch/docs"
+mkdir -p "$scratch/scripts" "$scratch/alloc/platform" "$scratch/executor/pool" "$scratch/docs" "$scratch/include/stint"
 cp "$1" "$scratch/scripts/documents"
+echo '    "stint-first": "examples/first/main.c",' >"$scratch/scripts/reference"
+touch "$scratch/include/stint/first.h"
 touch "$scratch/meson_options.txt"
 cat >"$scratch/alloc/platform/first.c" <<'CODE'
 /* The first. */
@@ -55,3 +57,6 @@ finds 'third.md' 'There is no [page](third.md).'
 finds '#above' 'There is nothing [above](#above).'
 passes '| `alloc/platform/first.c` | `sti_first()` | and no `sti_second()` |'
 finds 'sti_first' '| `executor/pool/second.c` | `sti_first()` | called there, but not defined |'
+passes 'See `stint(7)`, `stint-first(1)` and `stint-first(7)`.'
+finds 'stint-third(1)' 'There is no `stint-third(1)`.'
+finds 'stint-third(7)' 'There is no `stint-third(7)`.'
