@@ -37,12 +37,13 @@ void *calloc(size_t count, size_t size)
 
 void *realloc(void *block, size_t size)
 {
-    free(block);
     void *grown = malloc(size);
     size_t before = 0;
     if (block != NULL)
         memcpy(&before, (char *)block - HEADER, sizeof before);
     if (grown != NULL && block != NULL)
         memcpy(grown, block, before < size ? before : size);
+    if (grown != NULL)
+        free(block);
     return grown;
 }
