@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "alloc/platform/machine.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/thread.h"
 #include "heap.h"
@@ -140,15 +141,14 @@ static struct sti_heap *take_abandoned(void)
 
 /* --- In and out --- */
 
-#define PAGE ((uintptr_t)4096)
-#define MIN_TAIL (4 * PAGE)
+#define MIN_TAIL (4 * sti_page_size())
 
 /* Behind the last block that was ever made in a page nothing has been written to, but the system may have given all of
  * it as one huge page. It gives zeros again, which is what mimalloc takes it for. */
 static void give_tail_back(const struct sti_backend_area *area, void *unused)
 {
-    uintptr_t begin = (area->end + PAGE - 1) & ~(PAGE - 1);
-    uintptr_t end = area->reach & ~(PAGE - 1);
+    uintptr_t begin = (area->end + sti_page_size() - 1) & ~(sti_page_size() - 1);
+    uintptr_t end = area->reach & ~(sti_page_size() - 1);
     (void)unused;
     if (begin + MIN_TAIL <= end)
         madvise((void *)begin, end - begin, MADV_DONTNEED);

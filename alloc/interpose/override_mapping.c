@@ -25,6 +25,7 @@
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
 #include "alloc/platform/link.h"
+#include "alloc/platform/machine.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/permanent.h"
 #include "alloc/platform/scope_state.h"
@@ -46,7 +47,6 @@ STINT_API int mlock2(const void *address, size_t length, unsigned flags);
 #define MADV_GUARD_REMOVE 103
 #endif
 
-#define PAGE ((size_t)4096)
 #define LARGEST ((size_t)1 << 62)
 #define RECORD ((size_t)64) /* what one is charged: with the room that its table has free */
 #define HUGE_PAGE_SHIFT 21  /* where nothing else is asked for */
@@ -81,7 +81,7 @@ static size_t round_up(size_t length, size_t page)
 /* Of whole pages that can be there. */
 static bool is_place(uintptr_t begin, uintptr_t end)
 {
-    return begin % PAGE == 0 && end > begin;
+    return begin % sti_page_size() == 0 && end > begin;
 }
 
 static int mapping_refuse(int error)
@@ -123,7 +123,7 @@ static size_t wanted_size(const struct wanted *wanted)
 {
     unsigned shift = (unsigned)wanted->flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
     size_t huge = (size_t)1 << (shift != 0 ? shift : HUGE_PAGE_SHIFT);
-    return round_up(wanted->length, (wanted->flags & MAP_HUGETLB) != 0 ? huge : PAGE);
+    return round_up(wanted->length, (wanted->flags & MAP_HUGETLB) != 0 ? huge : sti_page_size());
 }
 
 static enum sti_mapping_kind wanted_kind(const struct wanted *wanted)
@@ -186,11 +186,11 @@ static void *map_anew(const struct wanted *wanted, struct sti_mapped *owner)
  * tells the kernel that they are pages like any other. What a task frees so, or leaves so when it ends Ok, is its
  * program's concern, as it is anywhere.
  *
- * The key of such an entry of the undo log is the range itself: where it begins, which is below 2^47, and behind that,
- * in place of the bits that are 0, how many pages it has. */
+ * The key of such an entry of the undo log is the range itself: where it begins, an address of so many bits, and behind
+ * that, in place of the bits that are 0, how many pages it has, of the smallest that there are. */
 
-#define LENGTH_BITS 29 /* two TiB; more is refused */
 #define PAGE_BITS 12
+#define LENGTH_BITS (64 - STI_ADDRESS_BITS + PAGE_BITS) /* two TiB, or one; more is refused */
 
 /* NULL: it is longer. */
 static void *span_key(uintptr_t begin, uintptr_t end)
@@ -254,7 +254,7 @@ static bool is_open(int protection)
 static bool note_place(const struct wanted *wanted, const void *caller)
 {
     uintptr_t begin = (uintptr_t)wanted->address;
-    bool is_noted = begin % PAGE == 0 && flags_replace(wanted->flags) && !is_open(wanted->protection);
+    bool is_noted = begin % sti_page_size() == 0 && flags_replace(wanted->flags) && !is_open(wanted->protection);
     return !is_noted || note_pages(&of_protected, begin, begin + wanted_size(wanted), caller);
 }
 
@@ -311,7 +311,7 @@ void *mmap(void *address, size_t length, int protection, int flags, int descript
 static int unmap_in_record(void *address, size_t length)
 {
     uintptr_t begin = (uintptr_t)address;
-    uintptr_t end = begin + round_up(length, PAGE);
+    uintptr_t end = begin + round_up(length, sti_page_size());
     if (!is_place(begin, end))
         return real_unmap(address, length);
     if (!sti_mapping_lock()) /* or a rollback would unmap what others have got there since */
@@ -374,7 +374,7 @@ static bool take_into_use(uintptr_t begin, uintptr_t end)
 static int pages_protect(void *address, size_t length, int protection, int key, const void *caller)
 {
     uintptr_t begin = (uintptr_t)address;
-    uintptr_t end = begin + round_up(length, PAGE);
+    uintptr_t end = begin + round_up(length, sti_page_size());
     sti_readable_note(address, protection);
     if (!is_place(begin, end) || mapping_is_backend(caller))
         return sti_real_protect(address, length, protection, key);
@@ -406,8 +406,8 @@ int pkey_mprotect(void *address, size_t length, int protection, int key)
 
 static bool note_advice(const void *address, size_t length, const void *caller)
 {
-    uintptr_t begin = (uintptr_t)address & ~(PAGE - 1);
-    uintptr_t end = round_up((uintptr_t)address + length, PAGE);
+    uintptr_t begin = (uintptr_t)address & ~(sti_page_size() - 1);
+    uintptr_t end = round_up((uintptr_t)address + length, sti_page_size());
     return STI_LIKELY(sti_thread_metered == NULL) || !is_place(begin, end) ||
            note_pages(&of_advised, begin, end, caller);
 }
@@ -499,7 +499,7 @@ static size_t move_growth(const struct move *move)
 {
     if (move->new_end <= move->end || !sti_mapping_lock())
         return 0;
-    const struct sti_mapping *mapping = sti_mapping_last(move->end - PAGE, move->end);
+    const struct sti_mapping *mapping = sti_mapping_last(move->end - sti_page_size(), move->end);
     bool counts = mapping != NULL && mapping->kind == STI_MAPPING_CHARGED;
     sti_mapping_unlock();
     return counts ? move->new_end - move->end : 0;
@@ -527,8 +527,8 @@ void *mremap(void *address, size_t old_length, size_t new_length, int flags, ...
     uintptr_t begin = (uintptr_t)address;
     struct move move = {
         .begin = begin,
-        .end = begin + round_up(old_length, PAGE),
-        .new_end = begin + round_up(new_length, PAGE),
+        .end = begin + round_up(old_length, sti_page_size()),
+        .new_end = begin + round_up(new_length, sti_page_size()),
         .old_length = old_length,
         .new_length = new_length,
         .flags = flags,

@@ -19,7 +19,6 @@
 #include "alloc/platform/thread.h"
 #include "safe.h"
 
-#define PAGE ((uintptr_t)4096) /* of x86-64 */
 #define MARGIN ((uintptr_t)16 << 10)
 
 /* All 0: the thread is no worker, or its stack could not be found. */
@@ -35,7 +34,7 @@ static _Thread_local struct {
 
 static uintptr_t round_down(uintptr_t address)
 {
-    return address & ~(PAGE - 1);
+    return address & ~(sti_page_size() - 1);
 }
 
 static bool protect_zone(int access)
@@ -124,7 +123,7 @@ int sti_stack_set(pthread_attr_t *attributes, size_t size)
     int error = size == 0 ? pthread_attr_getstacksize(attributes, &size) : 0;
     if (error == 0)
         error = pthread_attr_setguardsize(attributes, STI_STACK_GUARD);
-    return error != 0 ? error : pthread_attr_setstacksize(attributes, round_down(size + PAGE - 1) + STI_STACK_YELLOW);
+    return error != 0 ? error : pthread_attr_setstacksize(attributes, round_down(size + sti_page_size() - 1) + STI_STACK_YELLOW);
 }
 
 /* One that the program has set up is used. */
@@ -135,14 +134,14 @@ static bool have_alternate(void)
         return false;
     if ((stack.ss_flags & SS_DISABLE) == 0)
         return true;
-    size_t size = round_down(STI_STACK_ALTERNATE + getauxval(AT_MINSIGSTKSZ) + 2 * PAGE);
+    size_t size = round_down(STI_STACK_ALTERNATE + getauxval(AT_MINSIGSTKSZ) + 2 * sti_page_size());
     char *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (mapped == MAP_FAILED)
         return false;
     own.alternate = mapped;
     own.alternate_size = size;
-    stack = (stack_t){ .ss_sp = mapped + PAGE, .ss_size = size - PAGE };
-    return sti_real_protect(mapped, PAGE, PROT_NONE, STI_NO_KEY) == 0 && sigaltstack(&stack, NULL) == 0;
+    stack = (stack_t){ .ss_sp = mapped + sti_page_size(), .ss_size = size - sti_page_size() };
+    return sti_real_protect(mapped, sti_page_size(), PROT_NONE, STI_NO_KEY) == 0 && sigaltstack(&stack, NULL) == 0;
 }
 
 static void drop_alternate(void)
@@ -150,7 +149,7 @@ static void drop_alternate(void)
     stack_t stack;
     if (own.alternate == NULL)
         return;
-    if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == (char *)own.alternate + PAGE) {
+    if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == (char *)own.alternate + sti_page_size()) {
         stack.ss_flags = SS_DISABLE;
         sigaltstack(&stack, NULL);
     }
@@ -168,7 +167,7 @@ static bool stack_find(void)
     pthread_attr_destroy(&attributes);
     if (!found)
         return false;
-    own.yellow = round_down((uintptr_t)lowest + PAGE - 1);
+    own.yellow = round_down((uintptr_t)lowest + sti_page_size() - 1);
     own.guard = own.yellow - STI_STACK_GUARD;
     own.low = own.yellow + STI_STACK_YELLOW;
     own.high = (uintptr_t)lowest + size;

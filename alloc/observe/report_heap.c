@@ -18,6 +18,7 @@
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
 #include "alloc/platform/clock.h"
+#include "alloc/platform/machine.h"
 #include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/scope_state.h"
@@ -29,7 +30,7 @@
 
 #define WORDS 4           /* of a block that are looked at */
 #define SHORTEST_STRING 3 /* characters */
-#define ADDRESSES_END ((uintptr_t)1 << 47)
+#define ADDRESSES_END ((uintptr_t)1 << STI_ADDRESS_BITS)
 
 struct beginning {
     size_t size; /* bytes, of whole words; 0: the task has forbidden to read it */

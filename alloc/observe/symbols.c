@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE ((uintptr_t)4096)
+#include "alloc/platform/machine.h"
 
 /* dwfl_standard_find_debuginfo would also ask the servers that DEBUGINFOD_URLS names. */
 static const Dwfl_Callbacks callbacks = {
@@ -56,9 +56,9 @@ static void note_code(struct sti_module *module, Dwfl_Module *from)
         GElf_Phdr segment;
         if (gelf_getphdr(elf, (int)i, &segment) == NULL || segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0)
             continue;
-        module->start = (bias + segment.p_vaddr) & ~(PAGE - 1);
-        module->limit = (bias + segment.p_vaddr + segment.p_memsz + PAGE - 1) & ~(PAGE - 1);
-        module->file_offset = segment.p_offset & ~(PAGE - 1);
+        module->start = (bias + segment.p_vaddr) & ~(sti_page_size() - 1);
+        module->limit = (bias + segment.p_vaddr + segment.p_memsz + sti_page_size() - 1) & ~(sti_page_size() - 1);
+        module->file_offset = segment.p_offset & ~(sti_page_size() - 1);
         return;
     }
 }

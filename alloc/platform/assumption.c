@@ -16,6 +16,7 @@
 
 #include "backend.h"
 #include "callstack.h"
+#include "machine.h"
 #include "module.h"
 #include "process.h"
 #include "unwinder.h"
@@ -122,12 +123,12 @@ static __attribute__((noinline)) bool finds_both(void *behind)
     return sti_callstack(frames, 2, wanted[0]) == 2 && memcmp(frames, wanted, sizeof wanted) == 0;
 }
 
-static __attribute__((noinline)) bool knows_unwinder(void)
+/* The stack pointer is the caller's. */
+static __attribute__((noinline)) bool knows_unwinder(uintptr_t stack_pointer)
 {
-    struct frame caller = { .ip = (uintptr_t)__builtin_return_address(0),
-                            .sp = (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *) };
+    struct frame caller = { .ip = (uintptr_t)__builtin_return_address(0), .sp = stack_pointer };
     _Unwind_Backtrace(frame_compare, &caller);
-    bool both = finds_both(__builtin_return_address(0));
+    bool both = finds_both((void *)caller.ip);
     __asm__ volatile(""); /* so that this is no tail call, whose frame would be gone */
     return caller.found && both;
 }
@@ -135,14 +136,20 @@ static __attribute__((noinline)) bool knows_unwinder(void)
 /* --- libc. --- */
 
 #if STI_OVERRIDES
+#define DEEPER ((size_t)512)
+
+/* Not at the depth where it was learnt, if it was. */
 static __attribute__((noinline)) bool knows_jumps(void)
 {
-    struct __jmp_buf_tag here[1];
-    uintptr_t stack_pointer;
-    if (_setjmp(here) != 0)
+    struct {
+        char room[DEEPER];
+        struct __jmp_buf_tag here[1];
+    } frame;
+    sti_resume_point_learn();
+    if (_setjmp(frame.here) != 0)
         return false;
-    __asm__ volatile("movq %%rsp, %0" : "=r"(stack_pointer));
-    return sti_resume_point_stack_pointer(here) == stack_pointer;
+    __asm__ volatile("" : : "r"(frame.room) : "memory");
+    return sti_resume_point_stack_pointer(frame.here) == sti_registers_here().sp;
 }
 #else
 static bool knows_jumps(void)
@@ -179,7 +186,7 @@ static __attribute__((noinline, cold)) void run_the_others(void)
     sti_unwinder_load();
     if (!sti_unwinder_is_loaded())
         return; /* nothing is known of it: the caller refuses, and the next call tries again */
-    assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder());
+    assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder(sti_registers_here().sp));
     atomic_store_explicit(&all_have_run, true, memory_order_release);
 }
 

@@ -22,10 +22,6 @@
 
 #define WORD sizeof(uintptr_t)
 
-/* Below the stack pointer, which a signal leaves as it is. In an epilogue what has just been popped is still read from
- * there: compilers do not tell of each pop. */
-#define RED_ZONE 128
-
 /* By a system call that would do nothing, but reads it first. */
 static bool is_readable_word(uintptr_t address)
 {
@@ -47,10 +43,22 @@ STI_UNINSTRUMENTED bool sti_walk_word(uintptr_t address, uintptr_t *word)
     return is_readable;
 }
 
-/* At an address that is not below the frame. */
+bool sti_walk_called(const struct sti_registers *at, struct sti_registers *caller)
+{
+#if STI_LINK_REGISTER
+    *caller = (struct sti_registers){ .ip = sti_return_plain(at->link), .sp = at->sp, .bp = at->bp };
+    return true;
+#else
+    *caller = (struct sti_registers){ .sp = at->sp + WORD, .bp = at->bp };
+    return sti_walk_word(at->sp, &caller->ip);
+#endif
+}
+
+/* At an address that is not below the frame. In an epilogue what has just been popped is still read from below the
+ * stack pointer: compilers do not tell of each pop. */
 static STI_UNINSTRUMENTED bool read_word(const struct sti_walk *walk, uintptr_t address, uintptr_t *word)
 {
-    if (address % WORD != 0 || address < walk->at.sp - RED_ZONE)
+    if (address % WORD != 0 || address < walk->at.sp - STI_RED_ZONE)
         return false;
     if (walk->end == 0)
         return sti_walk_word(address, word);
@@ -63,11 +71,15 @@ static STI_UNINSTRUMENTED bool read_word(const struct sti_walk *walk, uintptr_t 
 /* A signal may have been taken on another stack. */
 static bool leave_handler(struct sti_walk *walk)
 {
-    const uintptr_t registers = walk->at.sp + offsetof(ucontext_t, uc_mcontext.gregs);
+    const uintptr_t frame = walk->at.sp;
     struct sti_registers at;
-    if (!read_word(walk, registers + REG_RIP * WORD, &at.ip) || !read_word(walk, registers + REG_RSP * WORD, &at.sp) ||
-        !read_word(walk, registers + REG_RBP * WORD, &at.bp))
+    if (!read_word(walk, frame + STI_SIGNAL_IP, &at.ip) || !read_word(walk, frame + STI_SIGNAL_SP, &at.sp) ||
+        !read_word(walk, frame + STI_SIGNAL_BP, &at.bp))
         return false;
+#if STI_LINK_REGISTER
+    if (!read_word(walk, frame + STI_SIGNAL_LINK, &at.link))
+        return false;
+#endif
     walk->at = at;
     walk->is_exact = true;
     return true;
@@ -95,6 +107,38 @@ static bool find_frame(const struct sti_walk *walk, const struct sti_frame_rule 
     return false;
 }
 
+#if STI_LINK_REGISTER
+
+/* A function that has called nothing yet may have no frame, only that one. */
+static bool leads_outwards(const struct sti_walk *walk, const struct sti_frame_rule *rule, uintptr_t frame)
+{
+    return frame > walk->at.sp || (frame == walk->at.sp && rule->returned == 0);
+}
+
+static bool read_return(const struct sti_walk *walk, const struct sti_frame_rule *rule, uintptr_t frame, uintptr_t *ip)
+{
+    if (rule->returned != 0 && !read_word(walk, frame - rule->returned, ip))
+        return false;
+    *ip = sti_return_plain(rule->returned != 0 ? *ip : walk->at.link);
+    return rule->returned != 0 || walk->is_exact;
+}
+
+#else
+
+static bool leads_outwards(const struct sti_walk *walk, const struct sti_frame_rule *rule, uintptr_t frame)
+{
+    (void)rule;
+    return frame > walk->at.sp;
+}
+
+static bool read_return(const struct sti_walk *walk, const struct sti_frame_rule *rule, uintptr_t frame, uintptr_t *ip)
+{
+    (void)rule;
+    return read_word(walk, frame - WORD, ip);
+}
+
+#endif
+
 static bool walk_step(struct sti_walk *walk, const struct sti_frame_rule *rule)
 {
     uintptr_t frame;
@@ -102,7 +146,7 @@ static bool walk_step(struct sti_walk *walk, const struct sti_frame_rule *rule)
     uintptr_t ip;
     if (rule->kind == STI_FRAME_SIGNAL)
         return leave_handler(walk);
-    if (!find_frame(walk, rule, &frame) || frame <= walk->at.sp)
+    if (!find_frame(walk, rule, &frame) || !leads_outwards(walk, rule, frame))
         return false;
     if (walk->end != 0 && frame > walk->end) {
         walk->at.sp = frame;
@@ -110,7 +154,7 @@ static bool walk_step(struct sti_walk *walk, const struct sti_frame_rule *rule)
         return false;
     }
     uintptr_t saved = rule->kind == STI_FRAME_ALIGNED ? walk->at.bp : frame - rule->saved;
-    if ((rule->saved != 0 && !read_word(walk, saved, &bp)) || !read_word(walk, frame - WORD, &ip) || ip == 0)
+    if ((rule->saved != 0 && !read_word(walk, saved, &bp)) || !read_return(walk, rule, frame, &ip) || ip == 0)
         return false;
     walk->at = (struct sti_registers){ .ip = ip, .sp = frame, .bp = bp };
     walk->is_exact = false;
@@ -144,31 +188,54 @@ bool sti_walk_out(struct sti_walk *walk)
 
 #define CACHE_BITS 13
 #define KIND_BITS 2
+#if STI_LINK_REGISTER
+#define OFFSET_BITS 11
+#define SAVED_BITS 9
+#define RETURNED_BITS 9
+#else
 #define OFFSET_BITS 16
 #define SAVED_BITS 12
-#define RULE_BITS (KIND_BITS + OFFSET_BITS + SAVED_BITS)
-#define UNIT 8 /* of offsets */
+#define RETURNED_BITS 0
+#endif
+#define RULE_BITS (KIND_BITS + OFFSET_BITS + SAVED_BITS + RETURNED_BITS)
+#define UNIT 8 /* of offsets; of the frame's own STI_STACK_UNIT */
 #define LARGEST_FRAME ((uintptr_t)1 << 20)
 
 STI_TABLE _Atomic uint64_t sti_callstack_rules[1 << CACHE_BITS];
 
+static bool fits_into(uint32_t offset, uint32_t unit, unsigned bits)
+{
+    return offset % unit == 0 && offset / unit < 1U << bits;
+}
+
 static uint64_t rule_packed(const struct sti_frame_rule *rule)
 {
-    uint64_t offset = rule->offset / UNIT;
-    uint64_t saved = rule->saved / UNIT;
-    bool fits = rule->kind <= STI_FRAME_BY_FRAME_POINTER && rule->offset % UNIT == 0 && rule->saved % UNIT == 0 &&
-                offset < 1 << OFFSET_BITS && saved < 1 << SAVED_BITS;
+    uint64_t offsets = rule->saved / UNIT << OFFSET_BITS | rule->offset / STI_STACK_UNIT;
+    bool fits = rule->kind <= STI_FRAME_BY_FRAME_POINTER && fits_into(rule->offset, STI_STACK_UNIT, OFFSET_BITS) &&
+                fits_into(rule->saved, UNIT, SAVED_BITS);
+#if STI_LINK_REGISTER
+    offsets |= (uint64_t)rule->returned / UNIT << (OFFSET_BITS + SAVED_BITS);
+    fits = fits && fits_into(rule->returned, UNIT, RETURNED_BITS);
+#endif
     if (!fits)
         return rule->kind == STI_FRAME_LAST ? STI_FRAME_LAST : STI_FRAME_OTHER;
-    return (saved << OFFSET_BITS | offset) << KIND_BITS | (uint64_t)rule->kind;
+    return offsets << KIND_BITS | (uint64_t)rule->kind;
+}
+
+static uint32_t bits_of(uint64_t word, unsigned shift, unsigned count)
+{
+    return (uint32_t)(word >> shift & ((1U << count) - 1));
 }
 
 static struct sti_frame_rule rule_unpacked(uint64_t word)
 {
     return (struct sti_frame_rule){
-        .kind = word & ((1 << KIND_BITS) - 1),
-        .offset = (uint32_t)(word >> KIND_BITS & ((1 << OFFSET_BITS) - 1)) * UNIT,
-        .saved = (uint32_t)(word >> (KIND_BITS + OFFSET_BITS) & ((1 << SAVED_BITS) - 1)) * UNIT,
+        .kind = bits_of(word, 0, KIND_BITS),
+        .offset = bits_of(word, KIND_BITS, OFFSET_BITS) * STI_STACK_UNIT,
+        .saved = bits_of(word, KIND_BITS + OFFSET_BITS, SAVED_BITS) * UNIT,
+#if STI_LINK_REGISTER
+        .returned = bits_of(word, KIND_BITS + OFFSET_BITS + SAVED_BITS, RETURNED_BITS) * UNIT,
+#endif
     };
 }
 
@@ -176,15 +243,16 @@ static __attribute__((noinline)) uint64_t rule_fill(_Atomic uint64_t *entry, uin
 {
     /* What returns there is the instruction before. */
     struct sti_frame_rule rule = sti_frame_rule(address - 1);
-    uint64_t word = (uint64_t)(address >> CACHE_BITS) << RULE_BITS | rule_packed(&rule);
+    uint64_t word = (uint64_t)(address >> (STI_CALL_ALIGNMENT + CACHE_BITS)) << RULE_BITS | rule_packed(&rule);
     atomic_store_explicit(entry, word, memory_order_relaxed);
     return word;
 }
 
 static struct sti_frame_rule rule_at(uintptr_t address)
 {
-    uintptr_t upper = address >> CACHE_BITS;
-    _Atomic uint64_t *entry = &sti_callstack_rules[(address ^ upper) & ((1 << CACHE_BITS) - 1)];
+    uintptr_t call = address >> STI_CALL_ALIGNMENT;
+    uintptr_t upper = call >> CACHE_BITS;
+    _Atomic uint64_t *entry = &sti_callstack_rules[(call ^ upper) & ((1 << CACHE_BITS) - 1)];
     uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
     if (__builtin_expect(word >> RULE_BITS != upper, 0))
         word = rule_fill(entry, address);
@@ -225,13 +293,6 @@ size_t sti_callstack_of(struct sti_registers at, uintptr_t stack_end, void **fra
  * .eh_frame_hdr is a sorted table of functions; each leads to an entry (FDE), that to a common part (CIE). Both have
  * instructions that build a table of rules, a row for each range of addresses; they are run up to the row that is asked
  * for. What does not look as compilers and glibc write it gives no rule. */
-
-/* DWARF's numbers of registers. */
-enum {
-    RBP = 6,
-    RSP = 7,
-    RETURN_ADDRESS = 16,
-};
 
 /* Encodings of addresses. */
 enum {
@@ -314,7 +375,7 @@ static bool read_common(const uint8_t *entry, struct common *common)
         return false;
     common->code_unit = sti_leb128_unsigned(&at);
     common->data_unit = sti_leb128_signed(&at);
-    if (version == 1 ? *at++ != RETURN_ADDRESS : sti_leb128_unsigned(&at) != RETURN_ADDRESS)
+    if (version == 1 ? *at++ != STI_DWARF_RETURN : sti_leb128_unsigned(&at) != STI_DWARF_RETURN)
         return false;
     common->augmented = augmentation[0] == 'z';
     common->is_signal = strchr(augmentation, 'S') != NULL;
@@ -349,7 +410,7 @@ struct saved {
 struct row {
     int64_t cfa_offset;
     enum sti_frame_kind kind; /* by a register, or what an expression of a known form says */
-    struct saved rbp;
+    struct saved frame_pointer;
     struct saved return_address;
 };
 
@@ -366,36 +427,46 @@ struct machine {
 static void set_saved(struct machine *machine, uint64_t number, enum saved_kind kind, int64_t offset)
 {
     struct saved saved = { .kind = kind, .offset = offset };
-    if (number == RBP)
-        machine->row.rbp = saved;
-    else if (number == RETURN_ADDRESS)
+    if (number == STI_DWARF_FRAME_POINTER)
+        machine->row.frame_pointer = saved;
+    else if (number == STI_DWARF_RETURN)
         machine->row.return_address = saved;
 }
 
 static void machine_restore(struct machine *machine, uint64_t number)
 {
-    if (number == RBP)
-        machine->row.rbp = machine->initial.rbp;
-    else if (number == RETURN_ADDRESS)
+    if (number == STI_DWARF_FRAME_POINTER)
+        machine->row.frame_pointer = machine->initial.frame_pointer;
+    else if (number == STI_DWARF_RETURN)
         machine->row.return_address = machine->initial.return_address;
 }
 
 /* Expressions, as gcc writes them for functions that align their stack, and linkers for stubs. */
 
 enum {
-    ADD_TO_RBP = 0x76,
+    ADD_TO_FRAME_POINTER = 0x70 + STI_DWARF_FRAME_POINTER,
     DEREFERENCE = 0x06,
 };
 
-/* rsp + 8, and 8 more if rip & 15 is 11 or above */
-static const uint8_t of_stub[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
+#ifdef STI_STUB_EXPRESSION
+static bool is_of_stub(const uint8_t *at, uint64_t length)
+{
+    static const uint8_t of_stub[] = STI_STUB_EXPRESSION;
+    return length == sizeof of_stub && memcmp(at, of_stub, length) == 0;
+}
+#else
+static bool is_of_stub(const uint8_t *at, uint64_t length)
+{
+    (void)at;
+    (void)length;
+    return false;
+}
+#endif
 
 static void set_cfa_expression(struct row *row, const uint8_t *at, uint64_t length)
 {
-    row->kind = STI_FRAME_OTHER;
-    if (length == sizeof of_stub && memcmp(at, of_stub, length) == 0)
-        row->kind = STI_FRAME_STUB;
-    if (length == 3 && at[0] == ADD_TO_RBP && at[2] == DEREFERENCE) {
+    row->kind = is_of_stub(at, length) ? STI_FRAME_STUB : STI_FRAME_OTHER;
+    if (length == 3 && at[0] == ADD_TO_FRAME_POINTER && at[2] == DEREFERENCE) {
         const uint8_t *number = at + 1;
         row->kind = STI_FRAME_ALIGNED;
         row->cfa_offset = -sti_leb128_signed(&number);
@@ -404,14 +475,14 @@ static void set_cfa_expression(struct row *row, const uint8_t *at, uint64_t leng
 
 static enum saved_kind kind_of_expression(const uint8_t *at, uint64_t length)
 {
-    return length == 2 && at[0] == ADD_TO_RBP && at[1] == 0 ? AT_FRAME_POINTER : STRANGE;
+    return length == 2 && at[0] == ADD_TO_FRAME_POINTER && at[1] == 0 ? AT_FRAME_POINTER : STRANGE;
 }
 
 static void set_cfa_register(struct row *row, uint64_t number)
 {
-    row->kind = number == RSP   ? STI_FRAME_BY_STACK_POINTER
-                : number == RBP ? STI_FRAME_BY_FRAME_POINTER
-                                : STI_FRAME_OTHER;
+    row->kind = number == STI_DWARF_STACK_POINTER   ? STI_FRAME_BY_STACK_POINTER
+                : number == STI_DWARF_FRAME_POINTER ? STI_FRAME_BY_FRAME_POINTER
+                                                    : STI_FRAME_OTHER;
 }
 
 static void skip_block(const uint8_t **at)
@@ -493,6 +564,8 @@ static bool run_extended(struct machine *machine, uint8_t code, const uint8_t **
         set_saved(machine, sti_leb128_unsigned(at), STRANGE, 0);
         skip_block(at);
         return true;
+    case 0x2d: /* AARCH64_negate_ra_state: what is signed is also plain to sti_return_plain */
+        return STI_RETURNS_MAY_BE_SIGNED;
     case 0x2e: /* GNU_args_size */
         sti_leb128_unsigned(at);
         return true;
@@ -531,16 +604,16 @@ static bool is_within(int64_t number, int64_t least, int64_t most)
     return number >= least && number <= most;
 }
 
-/* 0: rbp is the caller's still. */
+/* 0: the frame pointer is the caller's still. */
 static bool find_saved(const struct row *row, uint32_t *saved)
 {
-    switch (row->rbp.kind) {
+    switch (row->frame_pointer.kind) {
     case UNCHANGED:
         *saved = 0;
         return row->kind != STI_FRAME_ALIGNED;
     case SAVED:
-        *saved = (uint32_t)-row->rbp.offset;
-        return row->kind != STI_FRAME_ALIGNED && is_within(row->rbp.offset, INT32_MIN, -1);
+        *saved = (uint32_t)-row->frame_pointer.offset;
+        return row->kind != STI_FRAME_ALIGNED && is_within(row->frame_pointer.offset, INT32_MIN, -1);
     case AT_FRAME_POINTER:
         *saved = 1;
         return row->kind == STI_FRAME_ALIGNED;
@@ -551,13 +624,33 @@ static bool find_saved(const struct row *row, uint32_t *saved)
     return false;
 }
 
+#if STI_LINK_REGISTER
+
+static bool find_return(const struct row *row, struct sti_frame_rule *rule)
+{
+    bool is_saved = row->return_address.kind == SAVED;
+    rule->returned = is_saved ? (uint32_t)-row->return_address.offset : 0;
+    return (is_saved ? is_within(row->return_address.offset, INT32_MIN, -1) : row->return_address.kind == UNCHANGED) &&
+           is_within(row->cfa_offset, 0, INT32_MAX);
+}
+
+#else
+
+static bool find_return(const struct row *row, struct sti_frame_rule *rule)
+{
+    (void)rule;
+    return row->return_address.kind == SAVED && row->return_address.offset == -8 &&
+           is_within(row->cfa_offset, 1, INT32_MAX);
+}
+
+#endif
+
 static struct sti_frame_rule rule_of(const struct row *row)
 {
     struct sti_frame_rule rule = { .kind = row->kind, .offset = (uint32_t)row->cfa_offset };
     if (row->return_address.kind == UNDEFINED)
         return (struct sti_frame_rule){ .kind = STI_FRAME_LAST };
-    if (row->return_address.kind != SAVED || row->return_address.offset != -8 ||
-        !is_within(row->cfa_offset, 1, INT32_MAX) || !find_saved(row, &rule.saved))
+    if (!find_return(row, &rule) || !find_saved(row, &rule.saved))
         rule.kind = STI_FRAME_OTHER;
     return rule;
 }
@@ -601,19 +694,42 @@ uintptr_t sti_frame_personality(uintptr_t instruction)
     return (encoding & INDIRECT) != 0 ? *(const uintptr_t *)address : address;
 }
 
+#ifdef STI_SIGNAL_RETURN
+
+/* What a handler returns to, where the kernel leaves its table out. A frame returns there; its instruction is the one
+ * before. */
+static struct sti_frame_rule undescribed(uintptr_t instruction)
+{
+    const uintptr_t call = (instruction >> STI_CALL_ALIGNMENT) + 1;
+    int saved_errno = errno;
+    uintptr_t code;
+    bool is_signal = sti_walk_word(call << STI_CALL_ALIGNMENT, &code) && code == STI_SIGNAL_RETURN;
+    errno = saved_errno;
+    return (struct sti_frame_rule){ .kind = is_signal ? STI_FRAME_SIGNAL : STI_FRAME_LAST };
+}
+
+#else
+
+static struct sti_frame_rule undescribed(uintptr_t instruction)
+{
+    (void)instruction;
+    return (struct sti_frame_rule){ .kind = STI_FRAME_LAST };
+}
+
+#endif
+
 struct sti_frame_rule sti_frame_rule(uintptr_t instruction)
 {
-    const struct sti_frame_rule last = { .kind = STI_FRAME_LAST };
     const struct sti_frame_rule other = { .kind = STI_FRAME_OTHER };
     struct function function;
     struct common common;
     if (!find_function(instruction, &function))
-        return last;
+        return undescribed(instruction);
     const uint8_t *entry = function.entry;
     if (read_u32(entry) == UINT32_MAX || !read_common(entry + 4 - read_u32(entry + 4), &common))
         return other;
     if (instruction - function.begin >= read_u32(entry + 12))
-        return last;
+        return undescribed(instruction);
     if (common.is_signal)
         return (struct sti_frame_rule){ .kind = STI_FRAME_SIGNAL };
     const uint8_t *at = entry + 16;

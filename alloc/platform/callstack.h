@@ -10,10 +10,6 @@
 
 #include "machine.h"
 
-#ifndef __x86_64__
-#error "frames are read for x86-64"
-#endif
-
 /* --- DWARF's numbers of variable length, seven bits a byte, the lowest first. Any thread. --- */
 
 static inline uint64_t sti_leb128_read(const uint8_t **at, bool is_signed)
@@ -55,27 +51,33 @@ static inline int64_t sti_leb128_signed(const uint8_t **at)
  *
  * Debian's code has no frame pointers, and where there are none, what looks like one is any number. So each address is
  * looked up in the call frame tables that every module has for exceptions (DWARF's, in the form that the LSB gives
- * .eh_frame and .eh_frame_hdr). Read are the forms that compilers, linkers and glibc write for x86-64; where a frame
- * has none of these, or no table, as generated code, the walk ends: nobody knows what lies further out.
+ * .eh_frame and .eh_frame_hdr). Read are the forms that compilers, linkers and glibc write; where a frame has none of
+ * these, or no table, as generated code, the walk ends: nobody knows what lies further out.
  *
- * CFA, the canonical frame address, is where the caller's stack pointer is after the return; the return address lies
- * right below it. */
+ * CFA, the canonical frame address, is where the caller's stack pointer is after the return. On x86-64 the return
+ * address lies right below it. Elsewhere (STI_LINK_REGISTER) a call leaves it in a register, and a function that calls
+ * others saves that where it likes; so the register is looked at only of a frame that a signal has interrupted, or
+ * that the walk began at. */
 
 /* How to get from a frame to its caller's. */
 enum sti_frame_kind {
-    STI_FRAME_BY_STACK_POINTER, /* CFA = rsp + offset */
-    STI_FRAME_BY_FRAME_POINTER, /* CFA = rbp + offset */
+    STI_FRAME_BY_STACK_POINTER, /* CFA = stack pointer + offset */
+    STI_FRAME_BY_FRAME_POINTER, /* CFA = frame pointer + offset */
     STI_FRAME_LAST,             /* it has no caller, or none that is known */
     STI_FRAME_OTHER,            /* none of the above: where a rule has to fit into few bits */
-    STI_FRAME_ALIGNED,          /* CFA is what lies at rbp - offset: gcc's functions that align their stack */
-    STI_FRAME_STUB,             /* CFA = rsp + 8, or 16 behind the linker's push: by which modules call each other */
-    STI_FRAME_SIGNAL,           /* the kernel's: all registers lie at rsp */
+    STI_FRAME_ALIGNED,          /* CFA is what lies at the frame pointer - offset: gcc's functions that align their stack */
+    STI_FRAME_STUB,             /* x86-64's: CFA = rsp + 8, or 16 behind the linker's push, by which modules call each
+                                   other */
+    STI_FRAME_SIGNAL,           /* the kernel's: all registers lie at the stack pointer */
 };
 
 struct sti_frame_rule {
     enum sti_frame_kind kind;
     uint32_t offset;
-    uint32_t saved; /* the caller's rbp lies at CFA - saved; 0: it is rbp still */
+    uint32_t saved; /* the caller's frame pointer lies at CFA - saved; 0: it is the register's still */
+#if STI_LINK_REGISTER
+    uint32_t returned; /* the return address lies at CFA - returned; 0: it is the link register's still */
+#endif
 };
 
 /* Of the frame that is at this instruction. */
@@ -125,6 +127,10 @@ bool sti_walk_out(struct sti_walk *walk);
 
 /* Read a word that may not be readable. False: it is not. Changes errno. */
 bool sti_walk_word(uintptr_t address, uintptr_t *word);
+
+/* Of code that has run nothing since it was called: where it returns to, and with which registers. False: that cannot
+ * be read. Changes errno. */
+bool sti_walk_called(const struct sti_registers *at, struct sti_registers *caller);
 
 /* --- Callstacks. Any thread. --- */
 

@@ -5,11 +5,10 @@
 
 #include <stdbool.h>
 
-#if defined(__x86_64__)
+#if STI_TICKS
 
 #define TRUSTED_NS 1000000
 #define LEARNING_NS 10000000
-#define TICKS_OF_A_READING 1024 /* in a longer one the thread has been interrupted */
 #define TOLERANCE_SHIFT 10
 #define TOLERANCE_NS 2000
 
@@ -25,7 +24,7 @@ static void clock_learn(struct sti_quick_clock *clock)
 {
     uint64_t ticks = clock->ticks - clock->first_ticks;
     uint64_t ns = clock->ns - clock->first_ns;
-    if (ns < LEARNING_NS || ticks <= ns / 16 || ticks / 16 >= ns)
+    if (ns < LEARNING_NS || ticks <= ns / 256 || ticks / 16 >= ns)
         return;
     double ns_per_tick = (double)ns / (double)ticks;
     clock->rate = (uint64_t)(ns_per_tick * 4294967296.0);
@@ -42,10 +41,10 @@ static bool clocks_disagree(const struct sti_quick_clock *clock, uint64_t ticks,
 
 uint64_t sti_quick_clock_correct(struct sti_quick_clock *clock)
 {
-    uint64_t before = __builtin_ia32_rdtsc();
+    uint64_t before = sti_ticks();
     uint64_t ns = sti_clock_now();
-    uint64_t after = __builtin_ia32_rdtsc();
-    if (after - before > TICKS_OF_A_READING)
+    uint64_t after = sti_ticks();
+    if (after - before > sti_ticks_of_reading()) /* the thread has been interrupted */
         return ns;
     bool anew = clock->first_ns == 0 || (clock->rate != 0 && clocks_disagree(clock, before, ns));
     clock->ticks = before;

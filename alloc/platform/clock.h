@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "machine.h"
+
 /* --- The clocks: nanoseconds of CLOCK_MONOTONIC, exact or cheap. Any thread. --- */
 
 static inline uint64_t sti_clock_read(clockid_t clock)
@@ -41,7 +43,8 @@ static inline clockid_t sti_clock_of_thread(int id)
  * How fast the counter runs each thread finds out by itself, in its first 10 milliseconds with a task, and checks
  * whenever it reads the system's clock: where the two disagree by more than a thousandth (the machine slept, or was
  * moved to another) it finds out anew. The error is below a microsecond: the counter's rate is known to 1 in 10,000,
- * and is not read in order with what is around it. Other processors than x86-64 read the system's clock. */
+ * and is not read in order with what is around it. Where there is no such counter (STI_TICKS) the
+ * system's clock is read. */
 
 /* Zeros at first. */
 struct sti_quick_clock {
@@ -53,13 +56,13 @@ struct sti_quick_clock {
     uint64_t first_ns; /* of a reading from which the rate is found; 0: there is none */
 };
 
-#if defined(__x86_64__)
+#if STI_TICKS
 
 uint64_t sti_quick_clock_correct(struct sti_quick_clock *clock);
 
 static inline uint64_t sti_quick_clock_now(struct sti_quick_clock *clock)
 {
-    uint64_t ticks = __builtin_ia32_rdtsc() - clock->ticks;
+    uint64_t ticks = sti_ticks() - clock->ticks;
     if (__builtin_expect(ticks >= clock->trusted, 0))
         return sti_quick_clock_correct(clock);
     return clock->ns + (ticks * clock->rate >> 32);

@@ -1,68 +1,49 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the processor has that C does not name: the registers that a walk of a stack begins with, the modes of
- * floating-point arithmetic, and a comparison in fewer instructions than a compiler takes. Any thread; signal handlers,
- * too. */
+ * What the processor has that C does not name. Each processor has a header of its own, which says the same things under
+ * the same names; whoever needs one of them includes this file. Any thread; signal handlers, too.
+ *
+ *   struct sti_registers         the next instruction of a frame (ip), its stack pointer (sp), its frame pointer (bp),
+ *                                and with STI_LINK_REGISTER the register that a call puts its return address into (link)
+ *   sti_registers_here()         of the function that it stands in
+ *   sti_registers_of(context)    of code that a signal has stopped, or that setcontext would go on with
+ *   STI_LINK_REGISTER            1: a call leaves its return address in a register; 0: on the stack
+ *   STI_CALL_ALIGNMENT           return addresses are multiples of 2 to the power of this
+ *   STI_STACK_UNIT               frames have sizes that are multiples of this
+ *   STI_RED_ZONE                 bytes below the stack pointer that a signal leaves as they are
+ *   STI_DWARF_*                  the numbers of registers in call frame tables
+ *   STI_RETURNS_MAY_BE_SIGNED    and then tables say where they are
+ *   sti_return_plain(address)    a return address without its signature
+ *   STI_SIGNAL_*                 where the kernel puts the registers of what a signal stops, from the stack pointer on
+ *   STI_SIGNAL_RETURN            the instructions that a handler returns to, where no table describes them
+ *   STI_STUB_EXPRESSION          the bytes by which a linker describes the stubs that modules call each other by
+ *   STI_FRAME_ADDRESS()          an address in the frame of the function that it stands in: above all that it calls,
+ *                                below all that has called it
+ *   STI_JUMP_WORD                which word of a jmp_buf of glibc's is the stack pointer, and with
+ *   STI_JUMP_IS_LEARNT           1: it is disguised by an exclusive or with a word that the process has for that, 0:
+ *   sti_jump_uncovered(word)     by what this takes away
+ *   struct sti_float_modes       how results are rounded, what traps, and what has happened
+ *   sti_float_modes_now(), sti_float_modes_set()
+ *   sti_is_beyond(value, limit), sti_raise_own(counter, by)
+ *                                a comparison, and an addition to what no other thread writes; both relaxed, and in
+ *                                fewer instructions than a compiler takes
+ *   STI_ADDRESS_BITS             of an address of the program's
+ *   sti_page_size()              of the system's pages: the least that can be mapped or protected
+ *   STI_TICKS                    1: there is a counter that is quicker to read than the system's clock, sti_ticks();
+ *                                in sti_ticks_of_reading() of it the clock is read
+ *   STI_SYSTEM_CALLS             the architecture that seccomp names for system calls; STI_SYSTEM_CALLS_END: calls of
+ *                                another kind have numbers from there on */
 #ifndef STI_ALLOC_PLATFORM_MACHINE_H
 #define STI_ALLOC_PLATFORM_MACHINE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <ucontext.h>
-
-/* The next instruction of a frame, its stack pointer and its frame pointer. */
-struct sti_registers {
-    uintptr_t ip;
-    uintptr_t sp;
-    uintptr_t bp;
-};
-
-/* Of the function that it stands in. */
-static inline __attribute__((always_inline)) struct sti_registers sti_registers_here(void)
-{
-    struct sti_registers here;
-    __asm__ volatile("leaq 0f(%%rip), %0\n\t"
-                     "movq %%rsp, %1\n\t"
-                     "movq %%rbp, %2\n"
-                     "0:"
-                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.bp));
-    return here;
-}
-
-/* Of code that a signal has stopped, or that setcontext would go on with. */
-static inline struct sti_registers sti_registers_of(const ucontext_t *context)
-{
-    const greg_t *registers = context->uc_mcontext.gregs;
-    return (struct sti_registers){ .ip = (uintptr_t)registers[REG_RIP],
-                                   .sp = (uintptr_t)registers[REG_RSP],
-                                   .bp = (uintptr_t)registers[REG_RBP] };
-}
-
-/* The floating-point modes of the calling thread: how results are rounded, and what traps. */
-struct sti_float_modes {
-    uint32_t sse;
-    uint16_t x87;
-};
-
-static inline struct sti_float_modes sti_float_modes_now(void)
-{
-    struct sti_float_modes modes;
-    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(modes.sse), "=m"(modes.x87));
-    return modes;
-}
-
-static inline void sti_float_modes_set(const struct sti_float_modes *modes)
-{
-    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(modes->sse), "m"(modes->x87));
-}
-
-/* Is the value above the limit? Compilers load an atomic before they compare it, which is an instruction more. */
-static inline bool sti_is_beyond(uint64_t value, const _Atomic uint64_t *limit)
-{
-    bool beyond;
-    __asm__("cmpq %2, %1" : "=@cca"(beyond) : "r"(value), "m"(*limit));
-    return beyond;
-}
+#if defined(__x86_64__) && defined(__LP64__)
+#include "machine_x86_64.h"
+#elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
+#include "machine_aarch64.h"
+#elif defined(__riscv) && __riscv_xlen == 64
+#include "machine_riscv64.h"
+#else
+#error "no header says what this processor has: see Other processors in docs/machines.md"
+#endif
 
 #endif

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine.h"
+
 /* --- Reading a module's table of symbols. Any thread.
  *
  * By its GNU hash table ("ELF GNU hash", Jelinek 2006), which every module has since then, but where its linker was
@@ -247,16 +249,39 @@ uintptr_t sti_libc_code(const char *name)
 
 REAL_FUNCTIONS(PLAIN)
 
-#ifndef __x86_64__
-#error "where a jump goes is read for x86-64"
+#if STI_JUMP_IS_LEARNT
+
+static uintptr_t disguise; /* set at start */
+
+__attribute__((noinline)) void sti_resume_point_learn(void)
+{
+    struct __jmp_buf_tag here[1];
+    if (_setjmp(here) == 0)
+        disguise = (uintptr_t)here->__jmpbuf[STI_JUMP_WORD] ^ sti_registers_here().sp;
+}
+
+static uintptr_t jump_uncovered(uintptr_t word)
+{
+    return word ^ disguise;
+}
+
+#else
+
+void sti_resume_point_learn(void)
+{
+}
+
+static uintptr_t jump_uncovered(uintptr_t word)
+{
+    return sti_jump_uncovered(word);
+}
+
 #endif
 
 /* glibc keeps it disguised. */
 uintptr_t sti_resume_point_stack_pointer(const struct __jmp_buf_tag *resume_point)
 {
-    uintptr_t pointer = (uintptr_t)resume_point->__jmpbuf[6];
-    __asm__("rorq $17, %0\n\txorq %%fs:0x30, %0" : "+r"(pointer));
-    return pointer;
+    return jump_uncovered((uintptr_t)resume_point->__jmpbuf[STI_JUMP_WORD]);
 }
 
 /* What libc calls all of them. */

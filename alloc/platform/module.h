@@ -108,6 +108,9 @@ _Noreturn void sti_real_longjmp(struct __jmp_buf_tag *resume_point, int value);
 
 /* The stack pointer that the code at the resume point has: libc does not say where it keeps it (assumption.h). */
 uintptr_t sti_resume_point_stack_pointer(const struct __jmp_buf_tag *resume_point);
+
+/* At start, before that. */
+void sti_resume_point_learn(void);
 #else
 #define sti_real_longjmp longjmp
 #endif

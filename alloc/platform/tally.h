@@ -11,9 +11,10 @@
 #include <stdint.h>
 #include <stint/task.h>
 
+#include "machine.h"
+
 /* --- A counter that one thread writes. With that it needs no locked instruction, and on a line of its own cache it
- * costs that thread next to nothing: compilers make three instructions of a relaxed load and a relaxed store, and one
- * is enough. --- */
+ * costs that thread next to nothing. --- */
 
 typedef _Atomic uint64_t sti_counter;
 
@@ -25,11 +26,7 @@ static inline uint64_t sti_counter_read(const sti_counter *counter)
 /* The counter's only writer. */
 static inline void sti_counter_raise_own(sti_counter *counter, uint64_t by)
 {
-#if defined(__x86_64__)
-    __asm__("addq %1, %0" : "+m"(*counter) : "er"(by) : "cc");
-#else
-    atomic_store_explicit(counter, sti_counter_read(counter) + by, memory_order_relaxed);
-#endif
+    sti_raise_own(counter, by);
 }
 
 static inline void sti_counter_add_own(sti_counter *counter)

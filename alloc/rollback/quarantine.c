@@ -15,6 +15,7 @@
 #include "alloc/heap/heap.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/platform/backend.h"
+#include "alloc/platform/machine.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/thread.h"
 
@@ -22,7 +23,6 @@
  * two of the process's mappings, of 65530. */
 #define MAX_HEAPS 32
 #define MAX_STRETCHES 16
-#define PAGE ((uintptr_t)4096)
 
 struct stretch {
     _Atomic uintptr_t begin;
@@ -104,8 +104,8 @@ static void note_page(const struct sti_backend_area *area, void *argument)
 {
     struct entry *entry = argument;
     uintptr_t first = area->begin & ~(STI_BACKEND_SLICE - 1);
-    uintptr_t last = (area->reach + PAGE - 1) & ~(PAGE - 1);
-    uintptr_t contents = (area->begin + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t last = (area->reach + sti_page_size() - 1) & ~(sti_page_size() - 1);
+    uintptr_t contents = (area->begin + sti_page_size() - 1) & ~(sti_page_size() - 1);
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     if (contents < last)
         madvise((void *)contents, last - contents, MADV_DONTNEED);

@@ -109,7 +109,7 @@ __attribute__((noinline)) void sti_scope_run_resumable(struct sti_scope *scope, 
      * in a signal handler as the system sets them. So a resume point puts them back. */
     const struct sti_float_modes modes = sti_float_modes_now();
     /* The frame that is jumped to: an unwind that went past it would leave it before. */
-    scope->frame = (uintptr_t)__builtin_frame_address(0);
+    scope->frame = STI_FRAME_ADDRESS();
     resumed->returned = _setjmp(scope->resume_point) == 0;
     if (resumed->returned) {
         resumed->code = sti_boundary_run(scope, fn, arg, &resumed->value);

@@ -30,6 +30,7 @@
 #include "alloc/meter/shared_budget.h"
 #include "alloc/platform/instrumentation.h"
 #include "alloc/platform/link.h"
+#include "alloc/platform/machine.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/reporting.h"
 #include "alloc/platform/scope_state.h"
@@ -452,7 +453,7 @@ int sti_scope_run(const struct sti_scope_request *request, stint_outcome *outcom
         return sti_thread_missing();
     }
     struct sti_scope scope;
-    scope.frame = (uintptr_t)__builtin_frame_address(0);
+    scope.frame = STI_FRAME_ADDRESS();
     int error = open_scope(thread, &scope, request);
     if (error != 0)
         return error;

@@ -16,6 +16,7 @@
 #include "alloc/meter/meter.h"
 #include "alloc/meter/shared_budget.h"
 #include "alloc/platform/clock.h"
+#include "alloc/platform/machine.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"
@@ -324,7 +325,7 @@ int sti_subtask_run(struct sti_group *group, stint_fn *fn, void *arg, void **val
     if (thread == NULL)
         return sti_thread_missing();
     struct sti_scope scope;
-    scope.frame = (uintptr_t)__builtin_frame_address(0);
+    scope.frame = STI_FRAME_ADDRESS();
     int error = open_subtask(thread, &scope, group);
     if (error != 0)
         return error;

@@ -22,7 +22,9 @@ static int warm_up(void *unused)
 /* What a document may have opened: SQLite takes its seed from the one, the other has the converters of iconv. */
 static size_t add_paths(stint_wall_path paths[])
 {
-    static const char *const known[] = { "/dev/urandom", "/usr/lib/x86_64-linux-gnu/gconv", "/usr/lib64/gconv" };
+    static const char *const known[] = { "/dev/urandom", "/usr/lib/x86_64-linux-gnu/gconv",
+                                         "/usr/lib/aarch64-linux-gnu/gconv", "/usr/lib/riscv64-linux-gnu/gconv",
+                                         "/usr/lib64/gconv" };
     size_t count = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (access(known[i], R_OK) == 0)

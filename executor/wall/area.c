@@ -13,14 +13,13 @@
 
 #include "alloc/observe/report.h"
 #include "alloc/platform/instrumentation.h"
-
-#define PAGE ((size_t)4096)
+#include "alloc/platform/machine.h"
 
 /* --- The area. By system calls themselves: the caller may be in a task, which none of this belongs to. --- */
 
 static size_t area_rounded(size_t size)
 {
-    return (size + PAGE - 1) / PAGE * PAGE;
+    return (size + sti_page_size() - 1) / sti_page_size() * sti_page_size();
 }
 
 struct sti_wall_layout sti_wall_layout(const struct sti_wall_config *config)

@@ -8,7 +8,6 @@
 #include "child_calls.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -17,10 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#include "alloc/platform/machine.h"
 
-/* Calls with numbers of the x32 variant, which shares x86-64's architecture. */
-#define X32_CALLS 0x40000000
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 enum verdict {
     ALLOWED,
@@ -34,7 +32,7 @@ enum verdict {
 };
 
 struct rule {
-    unsigned first, last; /* calls; in rising order */
+    unsigned first, last; /* calls */
     enum verdict verdict;
     unsigned when; /* all of these */
 };
@@ -45,8 +43,13 @@ enum { /* when */
        SIGNALS_PASS = 4,
 };
 
+/* In the order of x86-64's numbers. */
 static const struct rule rules[] = {
+#ifdef SYS_vfork
     { SYS_clone, SYS_vfork, AGAIN, NO_PROCESSES }, /* and fork, between them */
+#else
+    { SYS_clone, SYS_clone, AGAIN, NO_PROCESSES },
+#endif
     { SYS_kill, SYS_kill, FOR_SELF, CLOSED | SIGNALS_PASS },
     { SYS_setpgid, SYS_setpgid, REFUSED, 0 },
     { SYS_setsid, SYS_setsid, REFUSED, 0 },
@@ -168,12 +171,23 @@ static void lead_to_ends(struct program *program)
 static void put_program(struct program *program, const struct rule *const *chosen, size_t count)
 {
     put_load(program, offsetof(struct seccomp_data, arch));
-    put_jump(program, BPF_JEQ, AUDIT_ARCH_X86_64, 0, TO(UNKNOWN));
+    put_jump(program, BPF_JEQ, STI_SYSTEM_CALLS, 0, TO(UNKNOWN));
     put_load(program, offsetof(struct seccomp_data, nr));
-    put_jump(program, BPF_JGE, X32_CALLS, TO(UNKNOWN), 0);
+#ifdef STI_SYSTEM_CALLS_END
+    put_jump(program, BPF_JGE, STI_SYSTEM_CALLS_END, TO(UNKNOWN), 0);
+#endif
     put_tree(program, chosen, count);
     put_ends(program);
     lead_to_ends(program);
+}
+
+/* By the numbers of the calls, which are others on each processor. */
+static void choose_rule(const struct rule **chosen, size_t count, const struct rule *rule)
+{
+    size_t at = count;
+    for (; at > 0 && chosen[at - 1]->first > rule->first; at--)
+        chosen[at] = chosen[at - 1];
+    chosen[at] = rule;
 }
 
 int sti_child_calls_refuse(const struct sti_wall_config *config, bool signals_are_kept)
@@ -184,7 +198,7 @@ int sti_child_calls_refuse(const struct sti_wall_config *config, bool signals_ar
     size_t count = 0;
     for (size_t i = 0; i < LENGTH(rules); i++)
         if ((rules[i].when & ~is) == 0)
-            chosen[count++] = &rules[i];
+            choose_rule(chosen, count++, &rules[i]);
     struct program program;
     program.length = 0;
     put_program(&program, chosen, count);

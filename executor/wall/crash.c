@@ -25,7 +25,6 @@
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"
 
-#define PAGE ((size_t)4096)
 #define STACK_SIZE ((size_t)256 << 10) /* handlers of the task's run there, too */
 #define OWN_FRAMES 24                  /* of this library's, and of what has called it, further out; at most */
 #define WALKED (STI_CRASH_DEPTH + OWN_FRAMES)
@@ -147,17 +146,16 @@ static bool is_code(uintptr_t address)
     return _dl_find_object((void *)address, &found) == 0;
 }
 
-/* Of a call that has led to where no code is, the caller is found by the address that it has pushed. */
+/* Of a call that has led to where no code is, the caller is found by what the call has left. */
 static size_t crash_walk(struct sti_registers at, void **frames)
 {
-    uintptr_t caller;
-    if (is_code(at.ip) || !sti_walk_word(at.sp, &caller) || !is_code(caller))
+    struct sti_registers caller;
+    if (is_code(at.ip) || !sti_walk_called(&at, &caller) || !is_code(caller.ip))
         return sti_callstack_of(at, 0, frames, WALKED);
     frames[0] = (void *)at.ip;
-    /* As of the call itself, which the one before a return address is. */
-    const struct sti_registers before = { .ip = caller - 1, .sp = at.sp + sizeof caller, .bp = at.bp };
-    size_t length = sti_callstack_of(before, 0, frames + 1, WALKED - 1);
-    frames[1] = (void *)caller;
+    caller.ip--; /* as of the call itself */
+    size_t length = sti_callstack_of(caller, 0, frames + 1, WALKED - 1);
+    frames[1] = (void *)(caller.ip + 1);
     return 1 + length;
 }
 
@@ -264,13 +262,13 @@ static void on_crash(int number, siginfo_t *info, void *context)
 
 static void have_stack(void)
 {
-    size_t size = STACK_SIZE + ((getauxval(AT_MINSIGSTKSZ) + PAGE - 1) & ~(PAGE - 1));
+    size_t size = STACK_SIZE + ((getauxval(AT_MINSIGSTKSZ) + sti_page_size() - 1) & ~(sti_page_size() - 1));
     char *mapped =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
         return;
-    const stack_t stack = { .ss_sp = mapped + PAGE, .ss_size = size - PAGE };
-    mprotect(mapped, PAGE, PROT_NONE);
+    const stack_t stack = { .ss_sp = mapped + sti_page_size(), .ss_size = size - sti_page_size() };
+    mprotect(mapped, sti_page_size(), PROT_NONE);
     sigaltstack(&stack, NULL);
 }
 

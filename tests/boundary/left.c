@@ -249,11 +249,27 @@ __asm__(".pushsection .text\n"
         ".type call_bare, @function\n"
         ".globl call_bare\n"
         "call_bare:\n"
+#if defined(__x86_64__)
         "movq %rdi, %rax\n"
         "xorl %edi, %edi\n"
         "subq $8, %rsp\n"
         "call *%rax\n"
         "addq $8, %rsp\n"
+#elif defined(__aarch64__)
+        "stp x29, x30, [sp, #-16]!\n"
+        "mov x1, x0\n"
+        "mov x0, xzr\n"
+        "blr x1\n"
+        "ldp x29, x30, [sp], #16\n"
+#elif defined(__riscv)
+        "addi sp, sp, -16\n"
+        "sd ra, 8(sp)\n"
+        "mv t0, a0\n"
+        "li a0, 0\n"
+        "jalr t0\n"
+        "ld ra, 8(sp)\n"
+        "addi sp, sp, 16\n"
+#endif
         "ret\n"
         ".size call_bare, . - call_bare\n"
         ".popsection\n");

@@ -104,7 +104,6 @@ TEST(a_plain_function_that_libc_has_called_is_not_left)
     fclose(stream);
 }
 
-#if defined(__x86_64__)
 /* Called back by libc, with a frame of its own that no simple rule describes: so only libgcc can walk there. */
 int turn_oddly(const void *a, const void *b);
 extern atomic_int odd_turns_end;
@@ -115,11 +114,26 @@ __asm__(".pushsection .text\n"
         ".type turn_oddly, @function\n"
         "turn_oddly:\n"
         ".cfi_startproc\n"
+#if defined(__x86_64__)
         ".cfi_escape 0x0f, 2, 0x77, 8\n" /* breg7 8, as an expression */
         "movq odd_turns_end@GOTPCREL(%rip), %rcx\n"
         "1: cmpl $0, (%rcx)\n"
         "je 1b\n"
         "xorl %eax, %eax\n"
+#elif defined(__aarch64__)
+        ".cfi_escape 0x0f, 2, 0x8f, 0\n" /* breg31 0 */
+        "adrp x1, :got:odd_turns_end\n"
+        "ldr x1, [x1, :got_lo12:odd_turns_end]\n"
+        "1: ldr w0, [x1]\n"
+        "cbz w0, 1b\n"
+        "mov w0, wzr\n"
+#elif defined(__riscv)
+        ".cfi_escape 0x0f, 2, 0x72, 0\n" /* breg2 0 */
+        "la t0, odd_turns_end\n"
+        "1: lw t1, 0(t0)\n"
+        "beqz t1, 1b\n"
+        "li a0, 0\n"
+#endif
         "ret\n"
         ".cfi_endproc\n"
         ".size turn_oddly, . - turn_oddly\n"
@@ -156,6 +170,5 @@ TEST(a_function_that_libc_has_called_and_only_libgcc_can_walk_is_not_left)
         assert_true(found);
     }
 }
-#endif
 
 TEST_MAIN()

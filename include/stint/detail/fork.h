@@ -124,6 +124,14 @@ static inline __attribute__((always_inline)) void *stint_fork_frame_(void)
     void *frame;
     __asm__("movq\t{%%rsp, %0|%0, rsp}" : "=r"(frame));
     return frame;
+#elif defined(__aarch64__)
+    void *frame;
+    __asm__("mov\t%0, sp" : "=r"(frame));
+    return frame;
+#elif defined(__riscv)
+    void *frame;
+    __asm__("mv\t%0, sp" : "=r"(frame));
+    return frame;
 #else
     return __builtin_frame_address(0);
 #endif
