@@ -46,8 +46,22 @@ struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
     return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
 }
 
+/* Where pages may be of 64 KiB, the system leaves gaps between a program's segments, and the loader's index knows each
+ * for itself. What the loader has loaded is in one piece. */
+static struct sti_caller_module program; /* set at start */
+
+static int note_program(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    program = sti_caller_module_at(info);
+    return 1; /* it is the first that the loader lists */
+}
+
 static struct sti_caller_module extent_of(const struct dl_find_object *found)
 {
+    if (found->dlfo_link_map == _r_debug.r_map && program.size != 0)
+        return program;
     uintptr_t begin = (uintptr_t)found->dlfo_map_start;
     return (struct sti_caller_module){ .begin = begin, .size = (uintptr_t)found->dlfo_map_end - begin };
 }
@@ -307,6 +321,7 @@ static void find_room_between(void)
 void sti_caller_start(void)
 {
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
+    sti_modules_visit(note_program, NULL);
     find_kept_from_start();
     for (const struct link_map *module = _r_debug.r_map; module != NULL; module = module->l_next)
         module_classify(module);

@@ -249,6 +249,12 @@ uintptr_t sti_libc_code(const char *name)
 
 REAL_FUNCTIONS(PLAIN)
 
+/* An array of words, or a structure of nothing else up to there. */
+static inline uintptr_t jump_word(const struct __jmp_buf_tag *resume_point)
+{
+    return ((const uintptr_t *)(const void *)resume_point->__jmpbuf)[STI_JUMP_WORD];
+}
+
 #if STI_JUMP_IS_LEARNT
 
 static uintptr_t disguise; /* set at start */
@@ -257,7 +263,7 @@ __attribute__((noinline)) void sti_resume_point_learn(void)
 {
     struct __jmp_buf_tag here[1];
     if (_setjmp(here) == 0)
-        disguise = (uintptr_t)here->__jmpbuf[STI_JUMP_WORD] ^ sti_registers_here().sp;
+        disguise = jump_word(here) ^ sti_registers_here().sp;
 }
 
 static uintptr_t jump_uncovered(uintptr_t word)
@@ -281,7 +287,7 @@ static uintptr_t jump_uncovered(uintptr_t word)
 /* glibc keeps it disguised. */
 uintptr_t sti_resume_point_stack_pointer(const struct __jmp_buf_tag *resume_point)
 {
-    return jump_uncovered((uintptr_t)resume_point->__jmpbuf[STI_JUMP_WORD]);
+    return jump_uncovered(jump_word(resume_point));
 }
 
 /* What libc calls all of them. */

@@ -292,12 +292,30 @@ TEST(code_without_a_table_is_not_left)
 }
 
 /* Calls its argument. */
+#if defined(__x86_64__)
 static const uint8_t code[] = {
     0x48, 0x83, 0xec, 0x08, /* sub $8, %rsp */
     0xff, 0xd7,             /* call *%rdi */
     0x48, 0x83, 0xc4, 0x08, /* add $8, %rsp */
     0xc3,                   /* ret */
 };
+#elif defined(__aarch64__)
+static const uint32_t code[] = {
+    0xa9bf7bfd, /* stp x29, x30, [sp, #-16]! */
+    0xd63f0000, /* blr x0 */
+    0xa8c17bfd, /* ldp x29, x30, [sp], #16 */
+    0xd65f03c0, /* ret */
+};
+#elif defined(__riscv)
+static const uint32_t code[] = {
+    0xff010113, /* addi sp, sp, -16 */
+    0x00113423, /* sd ra, 8(sp) */
+    0x000500e7, /* jalr a0 */
+    0x00813083, /* ld ra, 8(sp) */
+    0x01010113, /* addi sp, sp, 16 */
+    0x00008067, /* ret */
+};
+#endif
 
 static int call_generated(void *generated, void **value)
 {
@@ -314,6 +332,7 @@ TEST(generated_code_is_not_left)
     void *generated = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(generated, MAP_FAILED);
     memcpy(generated, code, sizeof code);
+    __builtin___clear_cache(generated, (char *)generated + sizeof code);
     for (int mode = STINT_JUMP; mode <= STINT_UNWIND; mode++) {
         stint_options options = limited_in((stint_on_interrupt)mode);
         went_on = false;
