@@ -46,17 +46,9 @@ struct sti_caller_module sti_caller_module_at(const struct dl_phdr_info *info)
     return (struct sti_caller_module){ .begin = begin, .size = end > begin ? end - begin : 0 };
 }
 
-/* Where pages may be of 64 KiB, the system leaves gaps between a program's segments, and the loader's index knows each
- * for itself. What the loader has loaded is in one piece. */
+/* Where pages may be of 64 KiB, there are gaps between the segments of what the system loads, the program and the
+ * loader, and the loader's index knows each segment for itself. What the loader has loaded is in one piece. */
 static struct sti_caller_module program; /* set at start */
-
-static int note_program(struct dl_phdr_info *info, size_t size, void *unused)
-{
-    (void)size;
-    (void)unused;
-    program = sti_caller_module_at(info);
-    return 1; /* it is the first that the loader lists */
-}
 
 static struct sti_caller_module extent_of(const struct dl_find_object *found)
 {
@@ -269,19 +261,24 @@ static void find_kept_from_start(void)
     }
 }
 
-static void module_classify(const struct link_map *loaded)
+static int module_classify(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    struct sti_caller_module module = sti_caller_module_of(loaded->l_ld);
-    if (is_kept(library_of(loaded->l_name)))
+    struct sti_caller_module module = sti_caller_module_at(info);
+    (void)size;
+    (void)unused;
+    if (program.size == 0)
+        program = module; /* the first that the loader lists */
+    if (is_kept(library_of(info->dlpi_name)))
         sti_module_keep_at_start(module);
     /* A function that can be nobody's but libc's; and what the loader says of itself: clang's sanitizers have functions
      * of the loader's names in the program. */
     if (sti_caller_in(&module, (const void *)(uintptr_t)abs))
         sti_caller_system.libc = module;
-    else if (loaded->l_addr == _r_debug.r_ldbase)
+    else if (info->dlpi_addr == _r_debug.r_ldbase)
         sti_caller_system.loader = module;
     else if (sti_caller_in(&module, &sti_caller_system))
-        is_module_ours = has_our_name(loaded->l_name);
+        is_module_ours = has_our_name(info->dlpi_name);
+    return 0;
 }
 
 /* By its unwind table: a look into the symbols is a search of all that libc has. */
@@ -321,10 +318,8 @@ static void find_room_between(void)
 void sti_caller_start(void)
 {
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
-    sti_modules_visit(note_program, NULL);
     find_kept_from_start();
-    for (const struct link_map *module = _r_debug.r_map; module != NULL; module = module->l_next)
-        module_classify(module);
+    sti_modules_visit(module_classify, NULL);
     find_room_between();
     waiting = sti_caller_system;
 }
