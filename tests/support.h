@@ -10,11 +10,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +32,27 @@
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 #define MS UINT64_C(1000000) /* nanoseconds */
+
+/* --- What a system may lack, as the emulation of another processor does. --- */
+
+static inline const char *lack_of_filters(void)
+{
+    uint32_t action = SECCOMP_RET_ERRNO;
+    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0
+               ? NULL
+               : "walls need seccomp, which this system does not have";
+}
+
+static inline const char *lack_of_remote_reads(void)
+{
+    char byte = 1;
+    char copy = 0;
+    struct iovec from = { .iov_base = &byte, .iov_len = 1 };
+    struct iovec to = { .iov_base = &copy, .iov_len = 1 };
+    return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == 1
+               ? NULL
+               : "what may not be readable is read by process_vm_readv, which this system does not have";
+}
 
 struct family {
     const char *name;

@@ -32,6 +32,7 @@ struct test_list {
     size_t count;
     const struct CMUnitTest *current; /* as it was entered */
     uint64_t live;                    /* live_number at its beginning */
+    const char *(*lack)(void);        /* what says why none can be run here; NULL: nothing may */
 };
 
 static inline struct test_list *all_tests(void)
@@ -163,6 +164,32 @@ static inline void count_records(struct test_list *all)
     }
 }
 
+/* --- A test that needs what the system does not have says so. --- */
+
+static inline void skip_since(const char *reason)
+{
+    print_message("[   LACK   ] %s\n", reason);
+    skip();
+}
+
+/* All tests of the file need it: lack() says what the system does not have, NULL for nothing. */
+#define TESTS_NEED(lack)                                                                                               \
+    __attribute__((constructor)) static void note_##lack(void)                                                         \
+    {                                                                                                                  \
+        all_tests()->lack = lack;                                                                                      \
+    }
+
+#define SKIPPED 77 /* Meson's status of what is skipped */
+
+static inline int skip_all_tests(const char *reason)
+{
+    const struct test_list *all = all_tests();
+    print_message("[   LACK   ] %s\n", reason);
+    for (size_t i = 0; i < all->count; i++)
+        print_message("[  SKIPPED ] %s\n", all->tests[i].name);
+    return SKIPPED;
+}
+
 /* With a setup and a teardown that always runs; NULL: none. Constructors run in the order of their priorities; a
  * program may use those above 100. */
 #define TEST_WITH(name, setup, teardown)                                                                               \
@@ -176,11 +203,15 @@ static inline void count_records(struct test_list *all)
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* Setup and teardown are of all of them together. The number of those that failed. */
+/* Setup and teardown are of all of them together. The number of those that failed, or SKIPPED. */
 static inline int run_all_tests(CMFixtureFunction setup, CMFixtureFunction teardown)
 {
-    count_records(all_tests());
-    return _cmocka_run_group_tests("tests", all_tests()->tests, all_tests()->count, setup, teardown);
+    struct test_list *all = all_tests();
+    const char *reason = all->lack != NULL ? all->lack() : NULL;
+    if (reason != NULL)
+        return skip_all_tests(reason);
+    count_records(all);
+    return _cmocka_run_group_tests("tests", all->tests, all->count, setup, teardown);
 }
 
 #define TEST_MAIN_WITH(setup, teardown)                                                                                \

@@ -59,8 +59,7 @@ struct sti_module sti_module_at(const struct dl_phdr_info *info)
     return module;
 }
 
-/* The loader has made addresses of what are offsets in the file; of the vDSO nobody has. */
-static const void *pointed_to(uintptr_t base, const ElfW(Dyn) * entry)
+const void *sti_module_pointed_to(uintptr_t base, const ElfW(Dyn) * entry)
 {
     uintptr_t value = entry->d_un.d_ptr;
     return (const void *)(value < base ? base + value : value);
@@ -72,13 +71,13 @@ static bool read_tables(const struct sti_module *module, struct tables *tables)
     *tables = (struct tables){ .base = module->base };
     for (const ElfW(Dyn) *entry = module->dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB)
-            tables->symbols = pointed_to(module->base, entry);
+            tables->symbols = sti_module_pointed_to(module->base, entry);
         else if (entry->d_tag == DT_STRTAB)
-            tables->strings = pointed_to(module->base, entry);
+            tables->strings = sti_module_pointed_to(module->base, entry);
         else if (entry->d_tag == DT_VERSYM)
-            tables->versions = pointed_to(module->base, entry);
+            tables->versions = sti_module_pointed_to(module->base, entry);
         else if (entry->d_tag == DT_GNU_HASH)
-            header = pointed_to(module->base, entry);
+            header = sti_module_pointed_to(module->base, entry);
     }
     if (header == NULL || tables->symbols == NULL || tables->strings == NULL || header[0] == 0)
         return false;
@@ -162,7 +161,7 @@ static struct relocations relocations_of(const struct sti_module *module, ElfW(S
     struct relocations relocations = { .first = NULL };
     for (const ElfW(Dyn) *entry = module->dynamic; entry != NULL && entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == table)
-            relocations.first = pointed_to(module->base, entry);
+            relocations.first = sti_module_pointed_to(module->base, entry);
         else if (entry->d_tag == size)
             relocations.count = entry->d_un.d_val / sizeof *relocations.first;
     }

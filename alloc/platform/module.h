@@ -33,6 +33,10 @@ struct link_map *sti_module_of(const void *address);
 struct sti_module sti_module_loaded(const struct link_map *module);
 struct sti_module sti_module_at(const struct dl_phdr_info *info);
 
+/* What an entry of a module's dynamic section points to. The loader has made addresses of what are offsets in the file;
+ * of the vDSO nobody has, and on riscv64 these sections are not written to. */
+const void *sti_module_pointed_to(uintptr_t base, const ElfW(Dyn) * entry);
+
 /* The address of a function or variable that the module defines, in its default version where it has several; NULL: it
  * defines none, or a function that is chosen as the program starts (an indirect one). */
 void *sti_module_symbol(struct sti_module module, const char *name);

@@ -60,7 +60,7 @@ static void add_with_needed(const struct link_map *module)
     bases[base_count++] = module->l_addr;
     for (const ElfW(Dyn) *entry = module->l_ld; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_STRTAB)
-            strings = (const char *)entry->d_un.d_ptr;
+            strings = sti_module_pointed_to(module->l_addr, entry);
     }
     for (const ElfW(Dyn) *entry = module->l_ld; strings != NULL && entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_NEEDED)

@@ -69,7 +69,7 @@ bool sti_queue_push(struct sti_queue *queue, void *entry)
             position = atomic_load_explicit(&queue->tail, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak_explicit(&queue->tail, &position, position + 1, memory_order_relaxed,
                                                          memory_order_relaxed)) {
-            atomic_store_explicit(&slot->entry, entry, memory_order_relaxed);
+            atomic_store_explicit(&slot->entry, entry, memory_order_release);
             atomic_store_explicit(&slot->turn, position + 1, memory_order_release);
             return true;
         }
@@ -108,7 +108,8 @@ bool sti_queue_is_empty(struct sti_queue *queue)
     return atomic_load_explicit(&queue->tail, memory_order_relaxed) == head;
 }
 
-/* That the slot is still full when its entry has been read says that it was in after the visitor had begun. */
+/* That the slot is still full when its entry has been read says that it was in after the visitor had begun. Whoever
+ * reads the entry of a later round (acquire; stored with release) sees that the slot has been emptied meanwhile. */
 void sti_queue_look(struct sti_queue *queue, void (*look)(void *entry, void *arg), void *arg)
 {
     size_t head = atomic_load_explicit(&queue->head, memory_order_acquire);

@@ -96,4 +96,6 @@ TEST(a_task_that_is_stopped_anywhere_spoils_none_that_follow)
     end(fixture);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -135,4 +135,6 @@ TEST(whatever_is_in_a_file_the_program_goes_on)
     end(fixture);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -139,4 +139,6 @@ TEST(whatever_a_script_does_the_program_goes_on)
     end(fixture);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

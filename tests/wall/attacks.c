@@ -208,4 +208,6 @@ TEST(an_open_child_that_kills_its_template_ends_its_own_task)
     }
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN_WITH(make_folders, remove_folders)

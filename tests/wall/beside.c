@@ -479,4 +479,6 @@ TEST(an_alarm_of_one_task_does_not_end_the_next)
     assert_int_equal(stint_wall_destroy(wall), 0);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -149,4 +149,6 @@ TEST(a_fork_has_none_of_a_childs_descriptors)
     assert_int_equal(stint_wall_destroy(wall), 0);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -552,4 +552,6 @@ TEST(whatever_a_child_says_its_task_ends_and_nothing_is_left)
     end(fixture);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -109,4 +109,6 @@ TEST(a_wall_that_nobody_used_is_ended)
     assert_int_equal(stint_wall_destroy(NULL), 0);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

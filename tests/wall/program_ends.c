@@ -260,4 +260,6 @@ TEST(a_program_that_is_killed_at_any_moment_leaves_nothing)
     }
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN_WITH(adopt_orphans, NULL)

@@ -652,4 +652,6 @@ TEST(an_open_wall_has_limits_alone)
     assert_passes(&config, be_open);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -303,4 +303,6 @@ TEST(no_group_is_made_where_none_can_be)
     sti_wall_group_end(NULL);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -379,4 +379,6 @@ TEST(what_cannot_be_done_is_said)
     assert_unsupported(&config, "options.descriptors");
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

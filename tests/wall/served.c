@@ -192,4 +192,6 @@ TEST(a_program_that_no_wall_has_started_is_told_so)
     assert_int_equal(stint_wall_serve(NULL, 1), EINVAL);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

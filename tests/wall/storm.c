@@ -119,6 +119,8 @@ TEST(many_tasks_in_children_that_are_used_a_few_times)
     run_many((stint_wall_options){ .size = sizeof(stint_wall_options), .children = 4, .tasks_per_child = 7 });
 }
 
+TESTS_NEED(lack_of_filters)
+
 int main(int count, char **arguments)
 {
     if (count > 1)

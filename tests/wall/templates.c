@@ -489,4 +489,6 @@ TEST(a_template_whose_guardian_was_killed_has_ended_when_the_wall_has)
     close(line[0]);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -486,4 +486,6 @@ TEST(a_child_shares_no_memory_with_the_children_of_another_wall)
     assert_int_equal(stint_wall_destroy(other), 0);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -106,4 +106,6 @@ TEST(a_walled_task_that_runs_is_stopped_at_an_earlier_limit_of_time)
                   STINT_REASON_CPU);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -272,4 +272,6 @@ TEST(a_pool_that_is_left_to_its_tasks_is_freed_by_a_walled_one)
     assert_int_equal(stint_wall_destroy(fixture.wall), 0);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()

@@ -335,4 +335,6 @@ TEST(a_descriptor_that_is_not_open_is_the_callers_error)
     end(fixture);
 }
 
+TESTS_NEED(lack_of_filters)
+
 TEST_MAIN()
