@@ -9,8 +9,10 @@
 
 static inline bool main_thread_has_gone(void)
 {
+    char path[64];
     char text[256];
-    FILE *file = fopen("/proc/self/stat", "r");
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    FILE *file = fopen(path, "r");
     bool has_gone = file != NULL && fgets(text, sizeof text, file) != NULL && strstr(text, ") Z ") != NULL;
     if (file != NULL)
         fclose(file);

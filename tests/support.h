@@ -196,6 +196,12 @@ static inline unsigned threads_of_the_process(void)
     return count;
 }
 
+/* Asked before the program has made one. */
+static inline const char *lack_of_lone_threads(void)
+{
+    return threads_of_the_process() == 1 ? NULL : "this system runs a thread of its own beside the program's only one";
+}
+
 /* Bytes of this process in memory, read without allocating. */
 static inline size_t resident(void)
 {

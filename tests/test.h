@@ -172,11 +172,11 @@ static inline void skip_since(const char *reason)
     skip();
 }
 
-/* All tests of the file need it: lack() says what the system does not have, NULL for nothing. */
-#define TESTS_NEED(lack)                                                                                               \
-    __attribute__((constructor)) static void note_##lack(void)                                                         \
+/* All tests of the file need it: says() tells what the system does not have, NULL for nothing. */
+#define TESTS_NEED(says)                                                                                               \
+    __attribute__((constructor)) static void note_##says(void)                                                         \
     {                                                                                                                  \
-        all_tests()->lack = lack;                                                                                      \
+        all_tests()->lack = says;                                                                                      \
     }
 
 #define SKIPPED 77 /* Meson's status of what is skipped */

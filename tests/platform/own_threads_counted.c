@@ -62,4 +62,6 @@ TEST(workers_of_a_pool_are_not_counted)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+TESTS_NEED(lack_of_lone_threads)
+
 TEST_MAIN()

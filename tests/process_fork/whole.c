@@ -238,4 +238,6 @@ TEST(grandchildren_of_a_process_that_has_run_tasks_are_whole_hundreds_of_times)
     assert_int_equal(use_limits(), 0);
 }
 
+TESTS_NEED(lack_of_lone_threads)
+
 TEST_MAIN_WITH(share_endings, NULL)
