@@ -123,7 +123,9 @@ int sti_stack_set(pthread_attr_t *attributes, size_t size)
     int error = size == 0 ? pthread_attr_getstacksize(attributes, &size) : 0;
     if (error == 0)
         error = pthread_attr_setguardsize(attributes, STI_STACK_GUARD);
-    return error != 0 ? error : pthread_attr_setstacksize(attributes, round_down(size + sti_page_size() - 1) + STI_STACK_YELLOW);
+    return error != 0
+               ? error
+               : pthread_attr_setstacksize(attributes, round_down(size + sti_page_size() - 1) + STI_STACK_YELLOW);
 }
 
 /* One that the program has set up is used. */

@@ -229,9 +229,9 @@ static uint32_t bits_of(uint64_t word, unsigned shift, unsigned count)
 
 static struct sti_frame_rule rule_unpacked(uint64_t word)
 {
-    return (struct sti_frame_rule){
-        .kind = bits_of(word, 0, KIND_BITS),
-        .offset = bits_of(word, KIND_BITS, OFFSET_BITS) * STI_STACK_UNIT,
+    return (struct sti_frame_rule)
+    {
+        .kind = bits_of(word, 0, KIND_BITS), .offset = bits_of(word, KIND_BITS, OFFSET_BITS) * STI_STACK_UNIT,
         .saved = bits_of(word, KIND_BITS + OFFSET_BITS, SAVED_BITS) * UNIT,
 #if STI_LINK_REGISTER
         .returned = bits_of(word, KIND_BITS + OFFSET_BITS + SAVED_BITS, RETURNED_BITS) * UNIT,

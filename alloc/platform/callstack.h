@@ -65,10 +65,10 @@ enum sti_frame_kind {
     STI_FRAME_BY_FRAME_POINTER, /* CFA = frame pointer + offset */
     STI_FRAME_LAST,             /* it has no caller, or none that is known */
     STI_FRAME_OTHER,            /* none of the above: where a rule has to fit into few bits */
-    STI_FRAME_ALIGNED,          /* CFA is what lies at the frame pointer - offset: gcc's functions that align their stack */
-    STI_FRAME_STUB,             /* x86-64's: CFA = rsp + 8, or 16 behind the linker's push, by which modules call each
-                                   other */
-    STI_FRAME_SIGNAL,           /* the kernel's: all registers lie at the stack pointer */
+    STI_FRAME_ALIGNED, /* CFA is what lies at the frame pointer - offset: gcc's functions that align their stack */
+    STI_FRAME_STUB,    /* x86-64's: CFA = rsp + 8, or 16 behind the linker's push, by which modules call each
+                          other */
+    STI_FRAME_SIGNAL,  /* the kernel's: all registers lie at the stack pointer */
 };
 
 struct sti_frame_rule {

@@ -4,7 +4,8 @@
  * the same names; whoever needs one of them includes this file. Any thread; signal handlers, too.
  *
  *   struct sti_registers         the next instruction of a frame (ip), its stack pointer (sp), its frame pointer (bp),
- *                                and with STI_LINK_REGISTER the register that a call puts its return address into (link)
+ *                                and with STI_LINK_REGISTER the register that a call puts its return address into
+ *                                (link)
  *   sti_registers_here()         of the function that it stands in
  *   sti_registers_of(context)    of code that a signal has stopped, or that setcontext would go on with
  *   STI_LINK_REGISTER            1: a call leaves its return address in a register; 0: on the stack
