@@ -32,6 +32,7 @@
  *   sti_page_size()              of the system's pages: the least that can be mapped or protected
  *   STI_TICKS                    1: there is a counter that is quicker to read than the system's clock, sti_ticks();
  *                                in sti_ticks_of_reading() of it the clock is read
+ *   sti_indirect(resolver)       the code that an indirect function's resolver chooses, called as the loader does it
  *   STI_SYSTEM_CALLS             the architecture that seccomp names for system calls; STI_SYSTEM_CALLS_END: calls of
  *                                another kind have numbers from there on */
 #ifndef STI_ALLOC_PLATFORM_MACHINE_H

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/ifunc.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -137,6 +139,16 @@ static inline uint64_t sti_ticks_of_reading(void)
     uint64_t frequency;
     __asm__("mrs %0, cntfrq_el0" : "=r"(frequency));
     return frequency / 1000000 + 1;
+}
+
+/* --- Indirect functions. --- */
+
+static inline uintptr_t sti_indirect(uintptr_t resolver)
+{
+    const __ifunc_arg_t features = { ._size = sizeof features,
+                                     ._hwcap = getauxval(AT_HWCAP),
+                                     ._hwcap2 = getauxval(AT_HWCAP2) };
+    return ((uintptr_t(*)(uint64_t, const __ifunc_arg_t *))resolver)(features._hwcap | _IFUNC_ARG_HWCAP, &features);
 }
 
 /* --- System calls. --- */

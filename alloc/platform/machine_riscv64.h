@@ -4,12 +4,14 @@
 #ifndef STI_ALLOC_PLATFORM_MACHINE_RISCV64_H
 #define STI_ALLOC_PLATFORM_MACHINE_RISCV64_H
 
+#include <errno.h>
 #include <linux/audit.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -125,6 +127,22 @@ static inline size_t sti_page_size(void)
 /* --- The counter: to read it traps into the firmware on many machines, and nothing says on which. --- */
 
 #define STI_TICKS 0
+
+/* --- Indirect functions: since glibc 2.40 their resolvers are given a function by which they ask the kernel. --- */
+
+#define STI_RISCV_HWPROBE 258
+
+typedef int sti_riscv_ask(void *pairs, size_t count, size_t cpu_count, unsigned long *cpus, unsigned flags);
+
+static inline int sti_riscv_ask_kernel(void *pairs, size_t count, size_t cpu_count, unsigned long *cpus, unsigned flags)
+{
+    return syscall(STI_RISCV_HWPROBE, pairs, count, cpu_count, cpus, flags) == 0 ? 0 : errno;
+}
+
+static inline uintptr_t sti_indirect(uintptr_t resolver)
+{
+    return ((uintptr_t(*)(uint64_t, sti_riscv_ask *, void *))resolver)(getauxval(AT_HWCAP), sti_riscv_ask_kernel, NULL);
+}
 
 /* --- System calls. --- */
 

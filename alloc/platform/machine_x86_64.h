@@ -137,6 +137,13 @@ static inline uint64_t sti_ticks_of_reading(void)
     return 1024;
 }
 
+/* --- Indirect functions. --- */
+
+static inline uintptr_t sti_indirect(uintptr_t resolver)
+{
+    return ((uintptr_t(*)(void))resolver)();
+}
+
 /* --- System calls. --- */
 
 #define STI_SYSTEM_CALLS AUDIT_ARCH_X86_64

@@ -216,7 +216,7 @@ uintptr_t sti_libc_code(const char *name)
     if (symbol == NULL || symbol->st_value == 0)
         return 0;
     uintptr_t address = tables.base + symbol->st_value;
-    return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
+    return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? sti_indirect(address) : address;
 }
 
 /* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread. */
