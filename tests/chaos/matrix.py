@@ -31,6 +31,7 @@ IN_PLACE = {
     'fail': ['--mode', 'fail', '--sampled'],
     'waits': ['--mode', 'jump', '--sampled'],  # as it ships: of the list, or not
 }
+MODES = list(evidence.WAYS.values())  # the library is left in its midst
 NEEDS = {'jump': 'jump', 'unwind': 'unwind', 'signal': 'jump', 'stack': 'jump', 'fail': 'fail', 'waits': 'jump'}
 # Why a library is not on the list though it may have held: its work here does not do what makes it hard.
 NOT_LISTED = {
@@ -44,7 +45,8 @@ NOT_LISTED = {
     'sql': 'it holds files and locks on them',
 }
 WALLED_SHARE = 20  # a walled task costs a process: one of so many interrupts
-PATIENCE = 20
+PATIENCE = 40
+STACKS = 60  # seconds that gdb may need for a hang
 
 
 def run(command, seconds, **options):
@@ -139,6 +141,7 @@ class Run:
         self.cache = {}
         if arguments.cache.exists():
             self.cache = json.loads(arguments.cache.read_text())
+        self.bar = evidence.bar()
         self.begin = time.monotonic()
         self.done = 0
         self.ended = False
@@ -148,21 +151,36 @@ class Run:
         other.write_text(json.dumps(self.cache, indent=0, sort_keys=True))
         other.replace(self.arguments.cache)
 
+    def keep_output(self, row, name, command, said):
+        """Of what broke: the command, and what it printed. Of a hang that has the stacks of all threads."""
+        folder = self.arguments.build / 'libraries-broke'
+        folder.mkdir(exist_ok=True)
+        (folder / f'{row["row"]} {name}'.replace(' ', '-')).write_text(' '.join(map(str, command)) + '\n' + said)
+
     def cell(self, row, name):
         row = self.cache.setdefault(row['row'], {'cells': {}})
         return row['cells'].setdefault(name, {'interrupts': 0, 'tries': 0})
 
-    def target(self, name):
+    def target(self, row, name):
+        if self.arguments.listed:
+            return self.bar.get((row['row'], name), 0)
         return self.arguments.interrupts // (WALLED_SHARE if name == 'walled' else 1)
 
     def is_wanted(self, row, name):
         cell = self.cell(row, name)
-        return 'broke' not in cell and 'slow' not in cell and cell['interrupts'] < self.target(name)
+        return ('broke' not in cell and ('slow' not in cell or self.arguments.listed) and
+                cell['interrupts'] < self.target(row, name))
+
+    def seconds_left(self, row):
+        """What the row still lacks, in the time that its cells took until now."""
+        cells = [(self.cell(row, name), target) for (of, name), target in self.bar.items() if of == row['row']]
+        cost = sum(cell.get('seconds', 0) for cell, _ in cells) / max(sum(cell['interrupts'] for cell, _ in cells), 1)
+        return cost * sum(max(target - cell['interrupts'], 0) for cell, target in cells)
 
     def command(self, row, name, seed):
-        step = min(self.arguments.step, self.arguments.interrupts)
+        step = min(self.arguments.step, max(self.target(row, name) - self.cell(row, name)['interrupts'], 100))
         if name == 'walled':
-            return [self.folder / f'walled-{row["row"]}', '--interrupts', str(max(step // WALLED_SHARE, 20)),
+            return [self.folder / f'walled-{row["row"]}', '--interrupts', str(max(self.arguments.step // WALLED_SHARE, 20)),
                     '--seed', str(seed)] + (['--open'] if self.arguments.open else [])
         mode, use, workers = name.split()
         return [self.folder / f'chaos-{row["row"]}', '--library', row['library'], *IN_PLACE[mode], '--workers', workers,
@@ -174,12 +192,8 @@ class Run:
         seed = random.getrandbits(48)
         command = self.command(row, name, seed)
         begin = time.monotonic()
-        status, said = run(command, self.arguments.seconds + 6 * PATIENCE, env=dict(os.environ, G_SLICE='always-malloc'))
+        status, said = run(command, self.arguments.seconds + 3 * PATIENCE + STACKS, env=dict(os.environ, G_SLICE='always-malloc'))
         broke = what_broke(status, said)
-        if broke == 'hang':  # or the machine was too busy: then it does not come again
-            status, said = run(command, self.arguments.seconds + 6 * PATIENCE, env=dict(os.environ, G_SLICE='always-malloc'))
-            broke = what_broke(status, said)
-            self.say(f'{row["library"]}, {name}: a hang, which came {"again" if broke == "hang" else "not again"}')
         if name == 'walled':
             counts = [int(n) for n in re.findall(r'^\S+ +(?:first|warm) +(\d+)', said, re.M)]
             interrupts = sum(counts)
@@ -197,6 +211,7 @@ class Run:
             if broke is not None:
                 cell['broke'] = broke
                 cell['command'] = ' '.join([os.path.basename(command[0])] + command[1:])
+                self.keep_output(row, name, command, said)
                 self.say(f'{row["library"]}, {name}: {broke}')
             elif interrupts < self.arguments.step // 50:
                 cell['slow'] = True  # it cannot be stopped often here: what came counts
@@ -233,6 +248,8 @@ class Run:
         steps = [(row, name) for row in rows for name in cells_of(row)
                  if self.is_wanted(row, name) and (not self.arguments.mode or name.split()[0] in self.arguments.mode)]
         random.shuffle(steps)
+        if self.arguments.listed:  # the entries that are soon done first
+            steps.sort(key=lambda step: self.seconds_left(step[0]))
         left = len(steps)
         last = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(self.arguments.jobs) as pool:
@@ -257,11 +274,11 @@ class Run:
 
 
 def merged(cells, mode, use):
-    """Cells of one and of two workers."""
+    """Cells of one and of two workers; what each held."""
     some = [cells[name] for name in (f'{mode} {use} 1', f'{mode} {use} 2') if name in cells and cells[name]['tries']]
     if not some:
         return None
-    held = {'held': sum(cell['interrupts'] for cell in some), 'seed': some[-1]['seed']}
+    held = {'held': [cell['interrupts'] for cell in some], 'seed': some[-1]['seed']}
     for cell in some:
         if 'broke' in cell:
             held['broke'] = cell['broke']
@@ -277,7 +294,7 @@ def summary(cache):
                  if (cell := merged(row['cells'], mode, use))}
         walled = row['cells'].get('walled')
         if walled and walled['tries']:
-            cells['walled'] = {'held': walled['interrupts'], 'seed': walled['seed']}
+            cells['walled'] = {'held': [walled['interrupts']], 'seed': walled['seed']}
             if 'broke' in walled:
                 cells['walled'].update(broke=walled['broke'], command=walled['command'])
         if cells:
@@ -301,11 +318,11 @@ def told(row, mode):
     if cold is None and warm is None:
         return '–'
     bad = [(use, cell) for use, cell in (('cold', cold), ('warm', warm)) if cell and 'broke' in cell]
-    held = sum(cell['held'] for cell in (cold, warm) if cell)
+    held = sum(sum(cell['held']) for cell in (cold, warm) if cell)
     if not bad:
         return number(held) if held else 'never stopped'
     uses = '' if len(bad) == 2 else f'{bad[0][0]}: '
-    others = '' if len(bad) == 2 else f'; {"warm" if bad[0][0] == "cold" else "cold"} {number(held - bad[0][1]["held"])}'
+    others = '' if len(bad) == 2 else f'; {"warm" if bad[0][0] == "cold" else "cold"} {number(held - sum(bad[0][1]["held"]))}'
     return f'**{uses}{bad[0][1]["broke"]}**{others}'
 
 
@@ -319,11 +336,14 @@ def warming(row):
 def verdict(row, listed):
     modes = listed.get(row['row'], [])
     if modes:
-        return 'on the list' if set(modes) >= {'jump', 'unwind', 'signal', 'stack'} else 'on the list: ' + ', '.join(modes)
+        return 'on the list' if set(modes) >= set(MODES) else 'on the list: ' + ', '.join(modes)
     if not row['modules']:
         return "the program's own code"
     if row['row'] in NOT_LISTED:
         return f'it returns first: {NOT_LISTED[row["row"]]}'
+    held = evidence.held(row, MODES)
+    if held:
+        return f'held with {number(held)}, not on the list yet: it returns first'
     broke = [use for use in ('cold', 'warm') if 'broke' in row['cells'].get(f'waits {use}', {})]
     return 'it returns first' if not broke else 'it returns first, once warmed up' if broke == ['cold'] else 'walled only'
 
@@ -333,13 +353,13 @@ def page():
     listed = {}
     for entry in evidence.entries():
         listed.setdefault(entry.row, entry.modes)
-    held = sum(cell['held'] for row in known.values() for cell in row['cells'].values())
+    held = sum(sum(cell['held']) for row in known.values() for cell in row['cells'].values())
     table = []
     for row in sorted(known.values(), key=lambda row: row['library'].lower()):
         cells = [f'{row["library"]} {row["version"]}'.strip()]
         cells += [told(row, mode) for mode in ('jump', 'unwind', 'signal', 'stack', 'fail', 'waits')]
         walled = row['cells'].get('walled')
-        cells.append('–' if walled is None else f'**{walled["broke"]}**' if 'broke' in walled else number(walled['held']))
+        cells.append('–' if walled is None else f'**{walled["broke"]}**' if 'broke' in walled else number(sum(walled['held'])))
         cells += [warming(row), verdict(row, listed)]
         table.append('| ' + ' | '.join(cells) + ' |')
     text = PAGE.read_text() if PAGE.exists() else ''
@@ -372,6 +392,7 @@ def read_arguments():
     parser.add_argument('--jobs', type=int, default=4, help='cells at once, as each waits much (4)')
     parser.add_argument('--library', action='append', help='only this one, as its program is called; may be repeated')
     parser.add_argument('--mode', action='append', help='only jump, unwind, signal, stack, fail, waits, walled')
+    parser.add_argument('--listed', action='store_true', help='only what entries of the list lack of their evidence')
     parser.add_argument('--again', action='store_true', help='forget what was counted of the libraries chosen')
     parser.add_argument('--cache', type=pathlib.Path, help='where counts are kept (BUILD/libraries.json)')
     parser.add_argument('--open', action='store_true', help='walls that are not closed')

@@ -6,8 +6,10 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,6 +55,17 @@ static void report_hang(void)
     say("\n");
 }
 
+/* Where each thread is, if there is a gdb. Not by fork: its handlers may wait for the lock that is the matter. */
+static void print_stacks(void)
+{
+    char shell[] = "sh", option[] = "-c", command[96];
+    char *arguments[] = { shell, option, command, NULL };
+    pid_t gdb;
+    snprintf(command, sizeof command, "exec gdb -nx -batch -ex 'thread apply all backtrace 24' -p %d", (int)getpid());
+    if (posix_spawnp(&gdb, shell, NULL, NULL, arguments, environ) == 0)
+        waitpid(gdb, NULL, 0);
+}
+
 static void *look_for_hangs(void *unused)
 {
     (void)unused;
@@ -66,6 +79,7 @@ static void *look_for_hangs(void *unused)
         seen = alive;
         if (quiet >= watch.patience * 10) {
             report_hang();
+            print_stacks();
             _exit(3);
         }
     }
