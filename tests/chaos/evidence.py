@@ -93,7 +93,8 @@ def bar():
     """How many interrupts each cell of the matrix needs for the entries there are."""
     needed = {}
     for entry in entries():
-        each = max(ENOUGH, -(-ENOUGH_IN_ALL // (len(entry.modes) * len(USES) * len(WORKERS))))
+        share = -(-ENOUGH_IN_ALL // (len(entry.modes) * len(USES) * len(WORKERS)))
+        each = ENOUGH if in_chaos(entry.row) else max(ENOUGH, share)
         needed.update({(entry.row, f'{mode} {use} {workers}'): each
                        for mode in entry.modes for use in USES for workers in WORKERS})
     return needed
