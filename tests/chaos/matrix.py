@@ -339,6 +339,9 @@ def verdict(row, listed):
         return 'on the list' if set(modes) >= set(MODES) else 'on the list: ' + ', '.join(modes)
     if not row['modules']:
         return "the program's own code"
+    others = {entry.row for entry in evidence.entries() if entry.module in row['modules']}
+    if set(row['modules']) <= {entry.module for entry in evidence.entries()}:
+        return f'on the list: see {", ".join(sorted(evidence.rows()[other]["library"] for other in others))}'
     if row['row'] in NOT_LISTED:
         return f'it returns first: {NOT_LISTED[row["row"]]}'
     held = evidence.held(row, MODES)
