@@ -43,6 +43,7 @@
 #include "subtask.h"
 
 #define DEFAULT_GRACE ((size_t)1 << 20)
+#define LARGEST_GRACE ((size_t)1 << 47) /* so that a block which no address space has room for is not charged to it */
 #define LIBC_RESERVE ((size_t)16 << 20)
 
 int sti_options_look(const stint_options *options)
@@ -121,7 +122,9 @@ inline __attribute__((always_inline)) void sti_scope_init(struct sti_scope *scop
     scope->request = request;
     scope->forks = sti_forks_outstanding(thread);
     scope->own_forks = sti_own_forks;
-    scope->grace_left = options->grace != 0 ? options->grace : DEFAULT_GRACE;
+    scope->grace_left = options->grace == 0              ? DEFAULT_GRACE
+                        : options->grace < LARGEST_GRACE ? options->grace
+                                                         : LARGEST_GRACE;
     scope->libc_left = LIBC_RESERVE;
     atomic_init(&scope->deadline, UINT64_MAX);
     atomic_init(&scope->cpu.limit, 0);

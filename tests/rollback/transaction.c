@@ -220,6 +220,80 @@ TEST(a_task_with_commit_has_its_grace_to_tidy_up_with)
     assert_int_equal(count, 0);
 }
 
+static int ask_for_the_impossible(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    assert_null(stint_malloc(100 * MIB));
+    stint_mask(); /* without STINT_COMMIT, the interrupt waits */
+    assert_null(stint_malloc(PTRDIFF_MAX));
+    stint_unmask();
+    return ENOMEM;
+}
+
+TEST(a_block_that_cannot_be_had_is_not_charged_to_an_endless_grace)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = STINT_FAIL;
+    options.budget.memory = 64 * MIB;
+    options.grace = SIZE_MAX;
+    for (unsigned round = 0; round < 2; round++) {
+        options.flags = round == 0 ? STINT_COMMIT : 0;
+        stint_outcome outcome = run_task(ask_for_the_impossible, NULL, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+        assert_in_range(outcome.usage.allocated, 0, MIB);
+    }
+}
+
+static int fail_inside(void *arg, void **value)
+{
+    (void)value;
+    *(void **)arg = stint_malloc(KIB);
+    return ENOENT;
+}
+
+struct nested {
+    stint_options options; /* of the inner task */
+    struct list *list;
+    stint_outcome outcome;
+};
+
+static int make_inside_and_fail(void *arg, void **value)
+{
+    (void)value;
+    struct nested *nested = arg;
+    struct ending ending = { .seed = 1, .code = 5, .list = &nested->list };
+    assert_int_equal(stint_run(make_list_and_end, &ending, &nested->options, &nested->outcome), 0);
+    void *lost;
+    stint_outcome outcome;
+    assert_int_equal(stint_run(fail_inside, &lost, NULL, &outcome), 0);
+    assert_int_equal(outcome.usage.committed, 0);
+    return EIO;
+}
+
+TEST(a_task_with_commit_hands_its_memory_to_the_task_around_it)
+{
+    for (unsigned round = 0; round < 2; round++) {
+        bool outer_commits = round == 1;
+        struct nested nested = { .options = STINT_OPTIONS_INIT };
+        nested.options.on_interrupt = STINT_FAIL;
+        nested.options.flags = STINT_COMMIT;
+        stint_options options = nested.options;
+        options.flags = outer_commits ? STINT_COMMIT : 0;
+        static struct nested *used; /* no root leads into the memory: it lies in the process's */
+        used = stint_malloc(sizeof *used);
+        assert_non_null(used);
+        *used = nested;
+        stint_outcome outcome = run_task(make_inside_and_fail, used, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EIO);
+        assert_true(used->outcome.usage.committed > 0);
+        assert_int_equal(outcome.usage.committed > 0, outer_commits);
+        if (outer_commits)
+            assert_int_equal(take_apart(used->list), BLOCKS);
+        stint_free(used);
+    }
+}
+
 /* Without the heaps that wait, empty, before they are used again: a first look notes since when, and a second one after
  * 0.1 s ends them (alloc/heap/heap.h). */
 static size_t resident_at_rest(void)
