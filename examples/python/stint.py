@@ -499,45 +499,47 @@ class Wall:
 
 
 class Future:
-    """Of a walled task."""
+    """Of a walled task. Any threads may use it; the library's future is released when none has it any more."""
 
     def __init__(self, future, data, reported):
         self._future, self._data, self._reported = future, data, reported  # the input must stay
-        self._outcome, self._reply = _Outcome(), None
+        self._lock, self._reply = threading.Lock(), None
 
     def done(self):
         return self._data is None or _lib.stint_future_is_ready(self._future)
 
     def cancel(self):
         """Kill it, or take it off the queue."""
-        if self._data is not None:
-            _lib.stint_future_cancel(self._future)
+        _lib.stint_future_cancel(self._future)
 
     def wait(self, timeout=None):
         """Wait until it has resolved; self. Raises TimeoutError."""
         until = None if timeout is None else time.monotonic() + timeout
         while self._data is not None:
             left = 0.05 if until is None else max(0, min(0.05, until - time.monotonic()))  # signals come in between
-            error = _waiting.stint_future_wait_for(self._future, int(left * 1e9), _by(self._outcome))
+            outcome = _Outcome()
+            error = _waiting.stint_future_wait_for(self._future, int(left * 1e9), _by(outcome))
             if error == 0:
-                self._take()
+                with self._lock:
+                    if self._data is not None:
+                        self._take(outcome)
             elif error != errno.ETIMEDOUT:
                 _check(error, "wait")
             elif until is not None and time.monotonic() >= until:
                 raise TimeoutError("the task runs")
         return self
 
-    def _take(self):
-        outcome, report = self._outcome, _pointer()
+    def _take(self, outcome):
+        report = _pointer()
         if outcome.status == 0:
             self._reply = ctypes.string_at(outcome.value, outcome.payload_size)
-            _lib.stint_free(outcome.value)
-            outcome.value = None
         elif self._reported and _lib.stint_future_report(self._future, _by(report)) != 0:
             report = None
         self._error = None if outcome.status == 0 else self._why(outcome, report)
-        self._data = None
-        _lib.stint_future_release(self._future)
+        self._usage = _usage(outcome.usage)
+        self._data = None  # from here on it is not taken again, whatever exception comes in between
+        if outcome.status == 0:
+            _lib.stint_free(outcome.value)
 
     @staticmethod
     def _why(outcome, report):
@@ -561,12 +563,13 @@ class Future:
     @property
     def usage(self):
         """Of a task that has resolved."""
-        return _usage(self.wait()._outcome.usage)
+        return self.wait()._usage
 
-    def __del__(self):
-        if getattr(self, "_data", None) is not None:
+    def __del__(self, release=_lib.stint_future_release):  # this module's names may be gone by now
+        if self._data is not None:
             self.cancel()
             self.wait()
+        release(self._future)
 
 
 def walled(*, allocation=None, memory=None, timeout=None, cpu=None, report=False, **wall):

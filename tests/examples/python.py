@@ -224,6 +224,18 @@ class Walls(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
+    def test_threads_share_a_future(self):
+        replies = []
+        for _ in range(10):
+            future = self.wall.submit(reverse, b"abc" * 1000)
+            threads = [threading.Thread(target=lambda: replies.append(future.result())) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            future.cancel()  # too late
+        self.assertEqual(replies, [b"cba" * 1000] * 60)
+
     def test_what_cannot_be_is_refused(self):
         for function in (lambda data: data, functools.partial(reverse), 3):
             with self.assertRaises((ValueError, TypeError)):
