@@ -489,6 +489,8 @@ int main(int argc, char **argv)
     arguments_next next = options_read(&run.options, argc, argv);
     if (next != ARGUMENTS_RUN)
         return next == ARGUMENTS_DONE ? 0 : STATUS_FAILED;
+    if (access("/proc/self/fd", R_OK) != 0)
+        return complain("/proc", "is not mounted: the limits are kept by what it says of the program");
     int status = find_program(&run);
     if (status != 0)
         return status;

@@ -44,6 +44,7 @@ for bad in 'main;work' 'main 12x' ' 12' ''; do
   fi
   [ -s "$scratch/error" ] && [ ! -s "$scratch/out" ] || fail "said nothing of '$bad', or drew it"
 done
-if "$script" "$scratch/missing" 2>/dev/null; then
+if "$script" "$scratch/missing" 2>"$scratch/error"; then
   fail "accepted a file that is not there"
 fi
+grep -q '^stint-flamegraph: .*missing: No such file' "$scratch/error" || fail "did not say which file is not there"
