@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Threads that the program starts; see metered_threads.h. Each runs in a scope of its own, which charges the account.
- * What it allocates is the process's: other threads use it whatever becomes of this one, so nothing may be rolled back.
- * That is what stint_keep_begin is for, so the bytes count for the limit on allocation and not for that on memory. Any
- * thread. */
+ * Other threads use what it allocates, whatever becomes of this one, so nothing may be rolled back: the scope commits.
+ * Any thread. */
 #include "metered_threads.h"
 
 #include <dlfcn.h>
@@ -34,10 +33,8 @@ static int run_function(void *argument, void **unused)
 {
     struct start *start = argument;
     (void)unused;
-    stint_keep_begin();
     start->result =
         start->function != NULL ? start->function(start->arg) : (void *)(intptr_t)start->c11_function(start->arg);
-    stint_keep_end();
     return 0;
 }
 
@@ -49,7 +46,7 @@ static void run_metered(struct start *start)
     options.account = threads.account;
     options.on_interrupt = STINT_FAIL;
     options.grace = 1;
-    options.flags = STINT_UNTIMED | STINT_ALLOW_UNMETERED; /* as the task */
+    options.flags = STINT_UNTIMED | STINT_ALLOW_UNMETERED | STINT_COMMIT; /* as the task */
     if (stint_run(run_function, start, &options, &outcome) != 0)
         run_function(start, NULL);
     else if (outcome.reason == STINT_REASON_ACCOUNT)
