@@ -397,8 +397,9 @@ static void tell_line(const struct run *run, int status, const struct rusage *us
     fprintf(stderr, ": %s, %s of processor", text_write_duration(room[0], clock_now() - run->begin),
             text_write_duration(room[1], ns_of(usage->ru_utime) + ns_of(usage->ru_stime)));
     if (atomic_load(&record->state) == RECORD_ENDED)
-        fprintf(stderr, ", %s allocated, %s held at most", text_write_size(room[2], record->usage.allocated),
-                text_write_size(room[3], record->usage.peak));
+        fprintf(stderr, ", %s allocated", text_write_size(room[2], record->usage.allocated));
+    if (atomic_load(&record->state) == RECORD_ENDED && record->usage.peak > 0)
+        fprintf(stderr, ", %s held at most", text_write_size(room[3], record->usage.peak));
     fprintf(stderr, ", %s resident", text_write_size(room[4], (uint64_t)usage->ru_maxrss * 1024));
     if (children > 0)
         fprintf(stderr, "; %" PRIu64 " child%s ended, %s allocated", children, children > 1 ? "ren" : "",

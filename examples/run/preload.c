@@ -34,9 +34,9 @@ static struct {
     int argc;
     char **argv;
     char **environment;
-    pid_t pid;     /* in which the task began */
-    bool is_child; /* of the program, with a task of its own */
-    bool runs;     /* the task has begun, and has not ended */
+    pid_t pid;        /* in which the task began */
+    bool is_child;    /* of the program, with a task of its own */
+    atomic_bool runs; /* the task has begun, and nobody has noted its end */
     stint_budget budget;
     jmp_buf end; /* in the task's function */
     int status;  /* with which the program ends */
@@ -102,12 +102,10 @@ static void note_child(const stint_usage *usage, stint_reason reason)
     atomic_compare_exchange_strong(&program.record->children_reason, &none, (int)reason);
 }
 
-/* Where there is no limit on allocation the task does not charge the account of the threads. */
+/* The task and the threads charge one account; where there was no thread the task's own count is exact. */
 static uint64_t allocated_by_all(uint64_t by_task)
 {
     uint64_t by_threads = threads_allocated();
-    if (program.budget.allocation == 0)
-        return by_task + by_threads;
     return by_threads > by_task ? by_threads : by_task;
 }
 
@@ -137,15 +135,20 @@ static stint_reason reason_now(const stint_budget *left, uint64_t allocated)
     return by_allocation ? STINT_REASON_ALLOCATION_LIMIT : STINT_REASON_MEMORY_LIMIT;
 }
 
-/* Of a program that ends without its exit handlers. */
+/* Of a program that ends without its exit handlers, or by another thread than the main one. What the main one held is
+ * not known to that, and it has no limit but the account's. */
 static void note_abrupt_end(void)
 {
     stint_outcome outcome = { .reason = STINT_REASON_NONE };
     stint_budget left;
-    if (!program.runs || stint_usage_now(&outcome.usage, &left) != 0)
+    if (!atomic_exchange(&program.runs, false) || stint_usage_now(&outcome.usage, &left) != 0)
         return;
-    outcome.reason = reason_now(&left, outcome.usage.allocated);
-    program.runs = false;
+    if (gettid() == getpid()) {
+        outcome.reason = reason_now(&left, outcome.usage.allocated);
+    } else {
+        outcome.reason = stint_is_interrupted() ? STINT_REASON_ACCOUNT : STINT_REASON_NONE;
+        outcome.usage.peak = 0;
+    }
     note_end(&outcome);
 }
 
@@ -200,10 +203,11 @@ static void write_files(const stint_report *report)
 static void come_back(int status, void *unused)
 {
     (void)unused;
-    if (!program.runs || gettid() != getpid())
+    if (!program.runs)
         return;
-    if (getpid() != program.pid) {
-        program.is_child = true;
+    bool is_forked = getpid() != program.pid;
+    program.is_child |= is_forked;
+    if (is_forked || gettid() != getpid()) {
         note_abrupt_end();
         return;
     }
@@ -270,7 +274,7 @@ static const char *why_not_metered(char room[RECORD_MESSAGE_ROOM])
     return room;
 }
 
-/* Of the program's other threads, and of its task where they have a limit together. */
+/* Of the task and the program's other threads, which have one limit on allocation. */
 static int make_account(stint_account **account)
 {
     stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
@@ -301,7 +305,7 @@ static int run_as_task(int argc, char **argv, char **environment)
     int error = make_account(&account);
     if (error != 0)
         return refuse("there is no account for its threads: ", strerror(error));
-    options.account = program.budget.allocation != 0 ? account : NULL;
+    options.account = account;
     options.on_interrupt = STINT_FAIL;
     /* operators_are_counted; and what its threads and its libraries' last functions use stays. */
     options.flags = STINT_ALLOW_UNMETERED | STINT_COMMIT;
@@ -341,7 +345,7 @@ int __libc_start_main(main_fn *main_of_program, int argc, char **argv, void (*in
 /* A child of vfork(2) that is about to end, or could not execute its program, has the memory of its parent. */
 void _exit(int status)
 {
-    if (program.record != NULL && getpid() == program.pid && gettid() == getpid())
+    if (program.record != NULL && getpid() == program.pid)
         note_abrupt_end();
     for (;;)
         syscall(SYS_exit_group, status);

@@ -81,6 +81,10 @@ expect 'the main thread shares it, too' 120 "held*refused*passed --allocation*" 
     "$run" --allocation 4M "$program" thread 3000 hold 2000
 expect 'what an ended thread was refused is told' 120 "refused*passed --allocation*" \
     "$run" --allocation 1M "$program" thread 2000 _exit 0
+expect 'a thread that ends the program tells what all have allocated' 3 "held*$line 3: *3.*MiB allocated*" \
+    "$run" "$program" hold 1000 thread_ends_program 2000
+expect 'a thread that ends the program was refused' 120 "refused*passed --allocation*" \
+    "$run" --allocation 1M "$program" thread_ends_program 2000
 expect 'what a refused thread has made stays' 120 "refused*good*passed --allocation*" \
     "$run" --allocation 1M "$program" thread_leaves 2000
 expect 'a thread may end in its midst' 0 "held*good*2.0MiB allocated*" "$run" "$program" thread_exits 2000

@@ -69,6 +69,12 @@ static void *make_list_and_exit(void *kibibytes)
     pthread_exit(list);
 }
 
+static void *hold_and_end_program(void *kibibytes)
+{
+    hold((size_t)(uintptr_t)kibibytes);
+    exit(3);
+}
+
 static void walk_list_of_thread(void *(*function)(void *), size_t kibibytes)
 {
     pthread_t thread;
@@ -177,6 +183,8 @@ int main(int argc, char **argv)
             allocate(number), i++;
         else if (strcmp(what, "thread") == 0)
             pthread_create(&thread, NULL, hold_in_thread, (void *)(uintptr_t)number), pthread_join(thread, NULL), i++;
+        else if (strcmp(what, "thread_ends_program") == 0)
+            pthread_create(&thread, NULL, hold_and_end_program, (void *)(uintptr_t)number), pause();
         else if (strcmp(what, "thread_leaves") == 0)
             walk_list_of_thread(make_list, number), i++;
         else if (strcmp(what, "thread_exits") == 0)
