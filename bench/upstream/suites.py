@@ -105,7 +105,9 @@ ln -sf /usr/bin/perl t/perl
         counted=r"^(not )?ok \d", compared=r"^(not )?ok \d|^#",
         prepare="""
 cd "$SOURCES/git" && make -j2 prefix=/usr NO_GETTEXT=1 CFLAGS=-O1 GIT-BUILD-OPTIONS t/helper/test-tool git bin-wrappers/git
-""", packages=("libcurl4-gnutls-dev", "libexpat1-dev", "libpcre2-dev", "zlib1g-dev"), sources=("git",)),
+make -C templates
+""", packages=("libcurl4-gnutls-dev", "libexpat1-dev", "libpcre2-dev", "zlib1g-dev"), sources=("git",),
+        small=GIT_TEST.format(scripts="t0001-init.sh t4001-diff-rename.sh")),
     Suite(
         "gcc: the library of this project, file by file", "gcc -dumpfullversion", GCC_TEST.format(every=1), prepare="""
 ninja -C "$BUILD" -t compdb | python3 -c '
