@@ -27,18 +27,21 @@ struct start {
     thrd_start_t c11_function;
     void *arg;
     void *result;
+    bool has_begun;
 };
 
 static int run_function(void *argument, void **unused)
 {
     struct start *start = argument;
     (void)unused;
+    start->has_begun = true;
     start->result =
         start->function != NULL ? start->function(start->arg) : (void *)(intptr_t)start->c11_function(start->arg);
     return 0;
 }
 
-/* A thread that cannot have a scope, for want of memory, runs without. */
+/* A thread that cannot have a scope, for want of memory, runs without. In the child that it forks there is an error when
+ * it has run. */
 static void run_metered(struct start *start)
 {
     stint_options options = STINT_OPTIONS_INIT;
@@ -47,10 +50,12 @@ static void run_metered(struct start *start)
     options.on_interrupt = STINT_FAIL;
     options.grace = 1;
     options.flags = STINT_UNTIMED | STINT_ALLOW_UNMETERED | STINT_COMMIT; /* as the task */
-    if (stint_run(run_function, start, &options, &outcome) != 0)
-        run_function(start, NULL);
-    else if (outcome.reason == STINT_REASON_ACCOUNT)
+    if (stint_run(run_function, start, &options, &outcome) != 0) {
+        if (!start->has_begun)
+            run_function(start, NULL);
+    } else if (outcome.reason == STINT_REASON_ACCOUNT) {
         atomic_store(&threads.has_passed, true);
+    }
 }
 
 static void *begin(void *argument)

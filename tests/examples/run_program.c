@@ -69,6 +69,17 @@ static void *make_list_and_exit(void *kibibytes)
     pthread_exit(list);
 }
 
+/* Its child ends as the thread returns. */
+static void *fork_and_say(void *unused)
+{
+    if (fork() == 0)
+        printf("once ");
+    else
+        wait(NULL);
+    fflush(stdout);
+    return unused;
+}
+
 static void *hold_and_end_program(void *kibibytes)
 {
     hold((size_t)(uintptr_t)kibibytes);
@@ -185,6 +196,8 @@ int main(int argc, char **argv)
             pthread_create(&thread, NULL, hold_in_thread, (void *)(uintptr_t)number), pthread_join(thread, NULL), i++;
         else if (strcmp(what, "thread_ends_program") == 0)
             pthread_create(&thread, NULL, hold_and_end_program, (void *)(uintptr_t)number), pause();
+        else if (strcmp(what, "thread_forks") == 0)
+            pthread_create(&thread, NULL, fork_and_say, NULL), pthread_join(thread, NULL);
         else if (strcmp(what, "thread_leaves") == 0)
             walk_list_of_thread(make_list, number), i++;
         else if (strcmp(what, "thread_exits") == 0)
