@@ -85,7 +85,7 @@ expect 'a thread that ends the program tells what all have allocated' 3 "held*$l
     "$run" "$program" hold 1000 thread_ends_program 2000
 expect 'a thread that ends the program was refused' 120 "refused*passed --allocation*" \
     "$run" --allocation 1M "$program" thread_ends_program 2000
-expect 'a thread runs once in the child that it forks' 0 "once *$line 0: *" "$run" "$program" thread_forks
+expect 'a thread runs once in the child that it forks' 0 "once $line 0: *" "$run" "$program" thread_forks
 expect 'what a refused thread has made stays' 120 "refused*good*passed --allocation*" \
     "$run" --allocation 1M "$program" thread_leaves 2000
 expect 'a thread may end in its midst' 0 "held*good*2.0MiB allocated*" "$run" "$program" thread_exits 2000
