@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A profile says which code allocates, and what of that is still there. Each line is a stack of functions with the
- * bytes that it holds; scripts/stint-flamegraph draws a picture of them. STINT_PROFILE=512k:out.pb.gz in the environment does
- * the same for a program as it is. Among the lines are, with what the system calls before main:
+ * bytes that it holds; scripts/stint-flamegraph draws a picture of them. STINT_PROFILE=512k:out.pb.gz in the
+ * environment does the same for a program as it is. Among the lines are, with what the system calls before main:
  *
  *     *;main;*;build;index_names *
  *     *;main;*;build;read_names * */

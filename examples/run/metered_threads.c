@@ -40,8 +40,8 @@ static int run_function(void *argument, void **unused)
     return 0;
 }
 
-/* A thread that cannot have a scope, for want of memory, runs without. In the child that it forks there is an error when
- * it has run. */
+/* A thread that cannot have a scope, for want of memory, runs without. In the child that it forks there is an error
+ * when it has run. */
 static void run_metered(struct start *start)
 {
     stint_options options = STINT_OPTIONS_INIT;
