@@ -12,6 +12,15 @@
 
 #include "alloc/interrupt/hook.h"
 
+void sti_mutex_init_brief(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(mutex, &kind);
+    pthread_mutexattr_destroy(&kind);
+}
+
 static int read_clock(const struct ck_ec_ops *ops, struct timespec *now)
 {
     (void)ops;

@@ -9,6 +9,7 @@
 #include <ck_pr.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include <unistd.h>
 
 #include "alloc/platform/clock.h"
+
+/* --- A mutex that is held for a few dozen instructions at a time: who finds it locked spins for a moment before it
+ * sleeps. Two workers that each sleep and are woken for it take twice as long as one of them alone. --- */
+void sti_mutex_init_brief(pthread_mutex_t *mutex);
 
 /* --- The kernel's half of sleeping: wait while a word of memory has a value, wake all who do. A wait may end for no
  * reason: the caller looks again. Any thread. */

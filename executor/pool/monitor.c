@@ -11,6 +11,7 @@
 #include "alloc/platform/clock.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/thread.h"
+#include "executor/base/event.h"
 #include "executor/queue/fair_queue.h"
 #include "executor/task/continuation.h"
 #include "executor/task/delays.h"
@@ -218,11 +219,7 @@ void sti_monitor_forget(struct sti_monitor *monitor, struct sti_timer *timer)
 void sti_monitor_init(struct sti_monitor *monitor)
 {
     monitor->watch = (struct sti_watch){ .look = look_at_timers };
-    pthread_mutexattr_t adaptive;
-    pthread_mutexattr_init(&adaptive);
-    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is held for a few dozen instructions */
-    pthread_mutex_init(&monitor->lock, &adaptive);
-    pthread_mutexattr_destroy(&adaptive);
+    sti_mutex_init_brief(&monitor->lock);
     sti_timers_init(&monitor->timers, sti_clock_now());
 }
 

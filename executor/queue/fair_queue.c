@@ -11,6 +11,7 @@
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
 #include "alloc/scope/context.h"
+#include "executor/base/event.h"
 #include "executor/base/hooks.h"
 #include "executor/base/state.h"
 #include "fair_entry.h"
@@ -482,7 +483,7 @@ bool sti_fair_queue_init(struct sti_fair_queue *fair_queue, stint_pool *pool, si
     }
     *fair_queue->plain = (struct sti_fair_entry){ .key.kind = STINT_PRIORITY_NORMAL, .cost = FIRST_COST };
     TAILQ_INIT(&fair_queue->plain->tasks);
-    pthread_mutex_init(&fair_queue->lock, NULL);
+    sti_mutex_init_brief(&fair_queue->lock);
     return true;
 }
 
