@@ -48,4 +48,18 @@
 #error "no header says what this processor has: see Other processors in docs/machines.md"
 #endif
 
+#ifndef STI_NUMBERS_ARE_QUICKER /* than what a compiler makes of this */
+
+static inline bool sti_is_beyond(uint64_t value, const _Atomic uint64_t *limit)
+{
+    return value > atomic_load_explicit(limit, memory_order_relaxed);
+}
+
+static inline void sti_raise_own(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+#endif
+
 #endif

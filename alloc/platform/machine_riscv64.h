@@ -107,17 +107,7 @@ static inline void sti_float_modes_set(const struct sti_float_modes *modes)
     __asm__ volatile("fscsr %0" : : "r"(modes->control_and_status));
 }
 
-/* --- Numbers. --- */
-
-static inline bool sti_is_beyond(uint64_t value, const _Atomic uint64_t *limit)
-{
-    return value > atomic_load_explicit(limit, memory_order_relaxed);
-}
-
-static inline void sti_raise_own(_Atomic uint64_t *counter, uint64_t by)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
-}
+/* --- Pages. --- */
 
 static inline size_t sti_page_size(void)
 {
