@@ -15,6 +15,8 @@ struct scene {
     stint_pool *pool;
     atomic_uint waits; /* tasks that are about to */
     atomic_uint ran;
+    atomic_uint begun; /* of those that are to keep a thread each */
+    unsigned keepers;
 };
 
 static int count(void *arg, void **value)
@@ -102,12 +104,21 @@ TEST(who_waits_for_a_delayed_task_runs_it_when_its_time_has_come)
 
 /* --- It is told --------------------------------------------------------------------------------------------------- */
 
+/* A thread that has not begun its task yet would run what another task waits for. */
+static void keep_thread(struct scene *scene)
+{
+    atomic_fetch_add(&scene->begun, 1);
+    while (atomic_load(&scene->begun) < scene->keepers)
+        gate_nap();
+}
+
 /* Such a wait runs nothing itself. */
 static int submit_and_await_for_ever(void *arg, void **value)
 {
     struct scene *scene = arg;
     stint_future *future;
     (void)value;
+    keep_thread(scene);
     int error = stint_submit(scene->pool, count, scene, NULL, &future);
     atomic_fetch_add(&scene->waits, 1);
     if (error == 0)
@@ -119,7 +130,7 @@ static int submit_and_await_for_ever(void *arg, void **value)
 TEST(a_wait_that_runs_nothing_is_refused_where_nobody_else_is_left)
 {
     for (unsigned workers = 1; workers <= 3; workers++) {
-        struct scene scene = { .pool = make_bare_pool(workers) };
+        struct scene scene = { .pool = make_bare_pool(workers), .keepers = workers };
         stint_future *futures[3];
         for (unsigned i = 0; i < workers; i++)
             futures[i] = submit(scene.pool, submit_and_await_for_ever, &scene, NULL);
@@ -144,6 +155,7 @@ static int await_first(void *arg, void **value)
 {
     struct follower *follower = arg;
     (void)value;
+    keep_thread(follower->scene);
     while (atomic_load(&follower->scene->waits) == 0)
         gate_nap();
     nap_ms(30); /* the first one has looked by then, and found that others run */
@@ -156,7 +168,7 @@ static int await_first(void *arg, void **value)
 TEST(one_wait_is_refused_when_all_who_wait_for_its_task_have_slept_for_long)
 {
     for (int round = 0; round < 5; round++) {
-        struct scene scene = { .pool = make_bare_pool(3) };
+        struct scene scene = { .pool = make_bare_pool(3), .keepers = 3 };
         struct follower follower = { &scene, submit(scene.pool, submit_and_await_for_ever, &scene, NULL), 0 };
         stint_future *second = submit(scene.pool, await_first, &follower, NULL);
         stint_future *third = submit(scene.pool, await_first, &follower, NULL);
@@ -236,8 +248,9 @@ struct outside {
 
 static int await_held(void *arg, void **value)
 {
-    const struct outside *outside = arg;
+    struct outside *outside = arg;
     (void)value;
+    keep_thread(&outside->scene);
     return stint_future_wait(outside->held, NULL);
 }
 
@@ -251,7 +264,8 @@ TEST(a_wait_goes_on_where_another_pool_will_wake_a_thread)
 {
     struct gate gate = { 0 };
     stint_pool *other = make_pool(.workers = 1);
-    struct outside outside = { .scene = { .pool = make_bare_pool(2) }, .held = submit(other, gate_hold, &gate, NULL) };
+    struct outside outside = { .scene = { .pool = make_bare_pool(2), .keepers = 2 },
+                               .held = submit(other, gate_hold, &gate, NULL) };
     gate_await(&gate, 1);
     stint_future *first = submit(outside.scene.pool, await_held, &outside, NULL);
     stint_future *second = submit(outside.scene.pool, run_that, &outside, NULL);
