@@ -6,6 +6,7 @@
 #define TESTS_DEQUE_STRESS_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -60,9 +61,14 @@ static void stress_deque(size_t entries)
     for (int i = 0; i < STRESS_THIEVES; i++)
         assert_int_equal(pthread_create(&thieves[i], NULL, stress_steal, stress), 0);
 
+    /* The first is a thief's: so at least one has begun. */
+    size_t pushed = 1;
+    assert_true(sti_deque_push(&stress->deque, (void *)(uintptr_t)1));
+    while (atomic_load(&stress->taken[0]) == 0)
+        sched_yield();
+
     /* Short runs of pushes and of takes, so that the deque is often empty, nearly empty, or full. */
     uint32_t random = 1;
-    size_t pushed = 0;
     size_t kept = 0;
     while (pushed < entries) {
         random = random * 1664525 + 1013904223;

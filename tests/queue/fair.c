@@ -55,9 +55,12 @@ static void submit_one(struct party *party)
     options.budget.cpu_ns = party->cpu_ns;
     stint_future *future;
     atomic_fetch_add(&outstanding, 1);
-    if (stint_submit(pool, party->fn, NULL, &options, &future) != 0) {
+    int error = stint_submit(pool, party->fn, NULL, &options, &future);
+    if (error != 0) {
         atomic_fetch_sub(&outstanding, 1);
-        atomic_store(&failed, true);
+        /* Another thread may have ended it all since this one looked. */
+        if (error != ESHUTDOWN || atomic_load(&measuring))
+            atomic_store(&failed, true);
         atomic_store(&measuring, false);
         return;
     }
