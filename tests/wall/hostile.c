@@ -91,13 +91,15 @@ static pid_t stop_spare_child(stint_wall *wall)
     long template_pid = read_wall(wall).template_pid;
     int child = 0;
     int now = 0;
-    do {
+    for (;;) {
         while (state_of_only_child(template_pid, &child) != 'S')
             usleep(1000);
         kill(child, SIGSTOP);
         usleep(10000); /* for the other one to end, and for this one to be seen stopped */
-    } while (state_of_only_child(template_pid, &now) != 'T' || now != child);
-    return child;
+        if (state_of_only_child(template_pid, &now) == 'T' && now == child)
+            return child;
+        kill(child, SIGCONT); /* it was the one that was to end, or the other one has not ended yet */
+    }
 }
 
 static void assert_goes_on(struct fixture fixture)
