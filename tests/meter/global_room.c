@@ -254,6 +254,13 @@ TEST_WITH(workers_may_be_called_while_they_are_asked, NULL, remove_limit)
     assert_true(stopped > 0);
 }
 
+static uint64_t parks_of(stint_pool *pool)
+{
+    stint_worker_statistics statistics = STINT_WORKER_STATISTICS_INIT;
+    assert_int_equal(stint_pool_read_worker(pool, 0, &statistics), 0);
+    return statistics.parks;
+}
+
 /* Another thread frees memory that a task committed, and its worker sleeps. This test is last, because it leaves
  * free memory that other tests could use. */
 TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
@@ -267,12 +274,16 @@ TEST_WITH(what_an_idle_worker_can_give_back_stops_nobody, NULL, remove_limit)
     assert_int_equal(stint_pool_create(&one, &pool), 0);
     leave_room(8 * ROOM);
     for (int turn = 0; turn < 3; turn++) {
+        while (parks_of(pool) == (uint64_t)turn)
+            usleep(1000); /* it sleeps before each task, and after it */
         assert_int_equal(stint_submit(pool, build_list, &much, NULL, &future), 0);
         assert_int_equal(stint_future_wait(future, &outcome), 0);
         stint_future_release(future);
         assert_ok(outcome);
         drop(outcome.value);
-        usleep(20000); /* until the worker sleeps */
+        while (parks_of(pool) < (uint64_t)turn + 2)
+            usleep(1000);
+        usleep(20000); /* it is about to */
         assert_ok(run_task(build_and_drop, &less, NULL));
     }
     assert_int_equal(stint_pool_destroy(pool), 0);
