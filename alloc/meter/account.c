@@ -373,6 +373,13 @@ void sti_account_settle(stint_account *account, const stint_account *end, uint64
     account_subtract(account, end, ALLOCATED, drawn - used);
 }
 
+bool sti_account_limits_memory(const stint_account *account, const stint_account *end)
+{
+    while (account != end && limit_of(&account->counters[MEMORY]) == 0)
+        account = account->parent;
+    return account != end;
+}
+
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now)
 {
     if (now > before)

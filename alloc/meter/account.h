@@ -87,6 +87,9 @@ bool sti_account_take(stint_account *account, unsigned number, uint64_t bytes);
 void sti_account_follow(stint_account *account, const uint64_t granted[2],
                         bool (*ask)(unsigned number, uint64_t bytes));
 
+/* Is there a limit on memory, of the account or of one above it, up to end? */
+bool sti_account_limits_memory(const stint_account *account, const stint_account *end);
+
 /* Change what a task reserves of the memory limit; a smaller reservation is always granted. */
 bool sti_account_reserve(stint_account *account, const stint_account *end, uint64_t before, uint64_t now);
 

@@ -72,10 +72,11 @@ static uint64_t bytes_chargeable(uint64_t held)
     return held / 5 * 4;
 }
 
+/* What the scope may hold more before its peak is looked for again. */
 static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged, size_t held)
 {
     uint64_t slack = amount_min(amount_max(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
-    return bytes_chargeable(scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack);
+    return scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack;
 }
 
 static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
@@ -162,10 +163,14 @@ struct passed {
     stint_reason reason;
 };
 
-/* Reserve what the scope may come to hold until the next check; just what it needs when the account has no more. */
-static bool memory_reserve(struct sti_scope *scope, uint64_t needed)
+/* Reserve what the scope may come to hold until the next check; just what it needs when the account has no more. Where
+ * no account limits it, so much that the account is seldom a reason to check. */
+static bool memory_reserve(struct sti_scope *scope, uint64_t needed, uint64_t until_peak)
 {
-    uint64_t with_slack = needed + (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
+    uint64_t slack = (needed >> PEAK_SHIFT) + SMALLEST_SLACK;
+    if (!sti_account_limits_memory(scope->account, scope->charged))
+        slack = amount_max(slack, amount_min(until_peak, 2 * LARGEST_PEAK_SLACK));
+    uint64_t with_slack = needed + slack;
     uint64_t reserved = with_slack;
     if (!sti_account_reserve(scope->account, scope->charged, scope->reserved, with_slack)) {
         reserved = needed;
@@ -208,11 +213,12 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     if (scope->warn != 0)
         sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share)
                                                              : held + (all->possible ? all->wanted : 0));
-    uint64_t until_check = until_peak_check(scope, thread->used - scope->begin, held);
+    uint64_t until_peak = until_peak_check(scope, thread->used - scope->begin, held);
+    uint64_t until_check = bytes_chargeable(until_peak);
     if (scope->memory_limit != 0)
         until_check = amount_min(until_check, until_limit_check(scope, held));
     if (scope->account != NULL && !passes) {
-        if (!all->possible || !memory_reserve(scope, held + all->wanted))
+        if (!all->possible || !memory_reserve(scope, held + all->wanted, until_peak))
             all->passed = (struct passed){ scope, STINT_REASON_ACCOUNT };
         until_check =
             amount_min(until_check, bytes_chargeable(amount_max(scope->reserved, held + SMALLEST_SLACK) - held));

@@ -107,7 +107,8 @@ STINT_API int stint_account_set_limits(stint_account *account, const stint_accou
 typedef struct stint_account_usage {
     size_t size;        /* sizeof(stint_account_usage) */
     uint64_t allocated; /* bytes drawn: exact when no task of the account runs */
-    uint64_t memory;    /* bytes reserved for running tasks: what they hold, and up to 1/8 + 64 KiB more each */
+    uint64_t memory;    /* bytes reserved for running tasks: what they hold, and up to 1/8 + 64 KiB more each; up to
+                         * 1/8 + 2 MiB where neither the account nor one above it limits memory */
     unsigned running;   /* tasks that run now, or are about to */
     uint64_t started;   /* tasks that have started so far */
     uint64_t waiting;   /* tasks that wait in pools' queues now */
