@@ -12,9 +12,10 @@ trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -rf
 while ! [ -s "$where/url" ]; do sleep 0.01; done
 url=$(cat "$where/url")
 
+# check FILE ANSWER [ANOTHER]
 check() {
   answer=$(curl -s -w '%{http_code}' --data-binary "@$1" "$url")
-  [ "$answer" = "$2" ] || { echo "$1: $answer instead of $2" >&2; exit 1; }
+  [ "$answer" = "$2" ] || [ "$answer" = "${3:-$2}" ] || { echo "$1: $answer instead of $2" >&2; exit 1; }
 }
 
 echo '<a><b/><b>text<c/></b></a>' >"$where/good.xml"
@@ -26,7 +27,7 @@ good='4 elements
 check "$where/good.xml" "$good"
 check "$where/bad.xml" 'this is no XML
 400'
-check "$where/many-attributes.xml" deadline422
+check "$where/many-attributes.xml" deadline422 memory-limit422 # libxml2 2.15 has a table of them, which is larger
 check "$where/large.xml" 'a document has from 1 byte to 8 MiB
 413'
 (printf '<a>'; yes '<b></b>' | head -n 500000; echo '</a>') >"$where/tree.xml"
