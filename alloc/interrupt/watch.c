@@ -305,7 +305,7 @@ void sti_next_deadline_begin(struct sti_thread *thread, const struct sti_scope *
 
 bool sti_next_deadline_has_come(const struct sti_thread *thread)
 {
-    return atomic_load_explicit(&thread->next_deadline, memory_order_relaxed) == STI_DEADLINE_HAS_COME;
+    return atomic_load_explicit(&thread->next_deadline, memory_order_seq_cst) == STI_DEADLINE_HAS_COME;
 }
 
 uint64_t sti_next_deadline_clock(const struct sti_thread *thread)
@@ -329,10 +329,11 @@ void sti_cpu_begin(struct sti_scope *scope, uint64_t limit, uint64_t now)
 {
     if (limit == 0 && is_measured_below(scope))
         limit = UINT64_MAX;
-    atomic_store_explicit(&scope->cpu.limit, limit, memory_order_relaxed);
     scope->cpu.look = limit != 0 ? sti_saturating_add(now, limit) : UINT64_MAX;
     if (limit != 0)
         atomic_store_explicit(&scope->cpu.begin, sti_clock_read(CLOCK_THREAD_CPUTIME_ID), memory_order_relaxed);
+    /* release: where the watch finds a limit (acquire), it finds the beginning. */
+    atomic_store_explicit(&scope->cpu.limit, limit, memory_order_release);
 }
 
 /* The beginning may lie before 0, in the child of a fork(2). */
@@ -386,7 +387,7 @@ static uint64_t cpu_limit_of(uint64_t limit)
 
 uint64_t sti_cpu_watch(const struct sti_scope *scope, uint64_t now)
 {
-    uint64_t limit = sti_scope_cpu_limit(scope);
+    uint64_t limit = atomic_load_explicit(&scope->cpu.limit, memory_order_acquire);
     if (limit == 0)
         return UINT64_MAX;
     if (sti_scope_new_limits(scope, 0) != 0)

@@ -509,7 +509,8 @@ static inline void look_at_flags(struct sti_thread *thread, const struct asked *
     uint64_t tick = has_limit_of_time(scope) ? sti_next_deadline_clock(thread) : 0;
     atomic_store_explicit(&thread->limit, next_sample(thread, asked->after, tick), memory_order_seq_cst);
     sti_interrupt_look(scope, tick);
-    if (!sti_sampling_is_joined(&thread->sampling) || (asked->share != NULL && sti_group_is_asked(asked->share)))
+    if (!sti_sampling_is_joined(&thread->sampling) || (asked->share != NULL && sti_group_is_asked(asked->share)) ||
+        sti_scope_new_limits(asked->task, asked->task->limits_counted) != 0)
         atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     if (asked->share != NULL && asked->after > scope->allocation_end && !sti_interrupt_is_tripped(scope))
         draw_from_group(scope, asked->share, asked->charge);

@@ -506,6 +506,111 @@ TEST(what_a_task_has_used_so_far_can_be_read)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- A change in the midst of a sample point ---------------------------------------------------------------------- */
+
+#define LARGE_BLOCK ((size_t)200000) /* an allocation of it is a sample point */
+#define SMALL_BLOCKS 500             /* between two of those: no sample point, unless one is asked for */
+
+struct counting {
+    struct gate gate;
+    atomic_ulong made;
+};
+
+static int allocate_and_count(void *arg, void **value)
+{
+    struct counting *counting = arg;
+    (void)value;
+    atomic_store(&counting->gate.entered, 1);
+    for (;;) {
+        stint_free(stint_malloc(LARGE_BLOCK));
+        for (size_t i = 0; i < SMALL_BLOCKS; i++) {
+            stint_free(stint_malloc(64));
+            atomic_fetch_add_explicit(&counting->made, 1, memory_order_relaxed);
+        }
+    }
+    return 0;
+}
+
+TEST(a_lower_limit_of_bytes_stops_the_next_allocation_also_when_it_comes_during_a_sample_point)
+{
+    stint_pool *pool = make_pool(.workers = 1);
+    unsigned long most = 0;
+    for (unsigned i = 0; i < repeats(1000); i++) {
+        struct counting counting = { .made = 0 };
+        stint_future *future = submit(pool, allocate_and_count, &counting, NULL);
+        while (atomic_load(&counting.gate.entered) == 0)
+            ;
+        for (volatile unsigned turn = 0; turn < 20 * (i % 64); turn++)
+            ;
+        set(future, (stint_budget){ .allocation = 1 });
+        unsigned long before = atomic_load(&counting.made);
+        assert_stopped(future, STINT_REASON_ALLOCATION_LIMIT);
+        unsigned long made = atomic_load(&counting.made) - before;
+        most = made > most ? made : most;
+    }
+    assert_in_range(most, 0, SMALL_BLOCKS / 10); /* what was on its way, and not all that there is until the next one */
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+static void note_fired(void *arg)
+{
+    atomic_store((atomic_bool *)arg, true);
+}
+
+/* Has used some of its thread's processor time when it says that it has entered. A hook that runs although nothing has
+ * tripped the task is an error. */
+static int poll_with_hook(void *arg, void **value)
+{
+    struct gate *gate = arg;
+    stint_hook hook;
+    atomic_bool fired = false;
+    uint64_t begin = thread_time_ns();
+    (void)value;
+    while (thread_time_ns() - begin < 3 * MS)
+        ;
+    assert_int_equal(stint_hook_push(&hook, note_fired, &fired), 0);
+    atomic_fetch_add(&gate->entered, 1);
+    while (!atomic_load_explicit(&gate->open, memory_order_relaxed) && !stint_is_interrupted())
+        stint_checkpoint();
+    stint_hook_pop(&hook);
+    return atomic_load(&fired) ? EBADMSG : 0;
+}
+
+static void *keep_watch_awake(void *arg)
+{
+    struct gate *gate = arg;
+    stint_token *token;
+    int descriptor;
+    while (!atomic_load(&gate->open)) {
+        assert_int_equal(stint_token_create(NULL, &token), 0);
+        assert_int_equal(stint_token_fd(token, &descriptor), 0);
+        stint_token_set(token);
+        stint_token_release(token);
+    }
+    return NULL;
+}
+
+TEST(the_first_limit_of_processor_time_counts_from_the_change_for_hooks_too)
+{
+    struct gate waker = { 0 };
+    pthread_t thread;
+    stint_pool *pool = make_pool(.workers = 1);
+    assert_int_equal(pthread_create(&thread, NULL, keep_watch_awake, &waker), 0);
+    for (unsigned i = 0; i < repeats(300); i++) {
+        struct gate gate = { 0 };
+        stint_future *future = submit(pool, poll_with_hook, &gate, NULL);
+        gate_await(&gate, 1);
+        set(future, (stint_budget){ .cpu_ns = 2 * MS });
+        gate_nap();
+        gate_open(&gate);
+        stint_outcome outcome = take_in_time(future);
+        assert_true(outcome.reason == STINT_REASON_NONE || outcome.reason == STINT_REASON_CPU);
+    }
+    gate_open(&waker);
+    pthread_join(thread, NULL);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 /* --- All at once -------------------------------------------------------------------------------------------------- */
 
 enum { CHANGERS = 2, SLOTS = 8 };
