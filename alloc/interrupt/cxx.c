@@ -28,8 +28,9 @@ extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((w
 extern const char linked_end_catch[] __asm__("__cxa_end_catch") __attribute__((weak));
 static const char *const linked[] __attribute__((used)) = { linked_records, linked_end_catch };
 
-/* Entered from the beginning, and for ever: first its records. The rest, relaxed as nothing else depends on it, is 0 as
- * long as it is not known. */
+/* Entered from the beginning, and for ever: first its records; release and acquire, as what they call lies in a module
+ * that another thread may have loaded. The rest, relaxed as nothing else depends on it, is 0 as long as it is not
+ * known. */
 static struct runtime {
     records_fn *_Atomic records;
     void *_Atomic personality;
@@ -51,7 +52,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *argument
     struct look *look = argument;
     (void)size;
     look->modules = info->dlpi_adds;
-    if (look->modules == atomic_load_explicit(&modules_seen, memory_order_relaxed))
+    if (look->modules == atomic_load_explicit(&modules_seen, memory_order_acquire))
         return 1;
     const struct sti_module module = sti_module_at(info);
     void *records = sti_module_symbol(module, "__cxa_get_globals");
@@ -88,15 +89,16 @@ static void runtime_prepare(struct runtime *runtime, records_fn *records)
                           memory_order_relaxed);
 }
 
-/* Two threads may find the same one: it is entered once. */
+/* Two threads may find the same one: it is entered once. The other goes on while that is prepared, so that there is one
+ * at all is stored before. */
 static void runtime_enter(records_fn *records)
 {
+    atomic_store_explicit(&sti_cxx_has_runtime, true, memory_order_relaxed);
     for (unsigned i = 0; i < STI_CXX_RUNTIMES; i++) {
         records_fn *there = NULL;
-        if (atomic_compare_exchange_strong_explicit(&runtimes[i].records, &there, records, memory_order_relaxed,
-                                                    memory_order_relaxed)) {
+        if (atomic_compare_exchange_strong_explicit(&runtimes[i].records, &there, records, memory_order_release,
+                                                    memory_order_acquire)) {
             runtime_prepare(&runtimes[i], records);
-            atomic_store_explicit(&sti_cxx_has_runtime, true, memory_order_relaxed);
             return;
         }
         if (there == records)
@@ -110,7 +112,7 @@ void sti_cxx_look(void)
     dl_iterate_phdr(look_at_module, &look);
     for (unsigned i = 0; i < look.count; i++)
         runtime_enter(look.found[i]);
-    atomic_store_explicit(&modules_seen, look.modules, memory_order_relaxed);
+    atomic_store_explicit(&modules_seen, look.modules, memory_order_release);
 }
 
 bool sti_cxx_allocates_exception(const void *caller)
@@ -170,7 +172,7 @@ bool sti_cxx_may_be_asked(uintptr_t personality)
 /* Of the first runtimes; NULL: there are no more. */
 static inline struct sti_cxx_exceptions *runtime_record(unsigned i, unsigned count)
 {
-    records_fn *records = i < count ? atomic_load_explicit(&runtimes[i].records, memory_order_relaxed) : NULL;
+    records_fn *records = i < count ? atomic_load_explicit(&runtimes[i].records, memory_order_acquire) : NULL;
     return records != NULL ? records() : NULL;
 }
 
@@ -317,13 +319,14 @@ static struct cache {
     _Atomic(const void *) facet;
 } * _Atomic caches;
 
-/* release, acquire: whoever finds a record finds the next. */
+/* release, acquire: whoever finds a record finds the next, and whoever takes a free one writes behind whoever freed
+ * it. */
 static struct cache *take_record(const void *locale)
 {
     struct cache *first = atomic_load_explicit(&caches, memory_order_acquire);
     for (struct cache *cache = first; cache != NULL; cache = cache->next) {
         const void *nobody = NULL;
-        if (atomic_compare_exchange_strong_explicit(&cache->locale, &nobody, locale, memory_order_relaxed,
+        if (atomic_compare_exchange_strong_explicit(&cache->locale, &nobody, locale, memory_order_acquire,
                                                     memory_order_relaxed))
             return cache;
     }
@@ -353,7 +356,7 @@ void sti_cxx_caches_forget(const void *locale)
         if (atomic_load_explicit(&cache->locale, memory_order_relaxed) != locale)
             continue;
         atomic_store_explicit(&cache->facet, NULL, memory_order_relaxed);
-        atomic_store_explicit(&cache->locale, NULL, memory_order_relaxed);
+        atomic_store_explicit(&cache->locale, NULL, memory_order_release);
     }
 }
 

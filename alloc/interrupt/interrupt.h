@@ -35,7 +35,7 @@ static inline bool sti_interrupt_is_too_early(const struct sti_scope *innermost,
 {
     if ((requests | STI_LOOKED_TIMED) != innermost->looked)
         return false;
-    uint64_t due = atomic_load_explicit(&innermost->thread->next_deadline, memory_order_relaxed);
+    uint64_t due = atomic_load_explicit(&innermost->thread->next_deadline, memory_order_seq_cst);
     return due > (now != 0 ? now : sti_clock_coarse());
 }
 

@@ -71,6 +71,9 @@ void sti_watch_main_thread_ends(void);
  *   thread:  next_deadline = time (seq_cst) ... load next_look (watch.h), post the semaphore if that is later
  *   watch:   next_look = NEVER (seq_cst) ... load next_deadline (seq_cst); passed: next_deadline = HAS_COME, limit = 0
  *
+ * HAS_COME and the 0 are the flag and the 0 of a request for a sample (thread.h), all seq_cst: where the thread's new
+ * limit overwrites the 0, its look at next_deadline finds HAS_COME.
+ *
  * Thread of the scope. */
 
 struct sti_scope;

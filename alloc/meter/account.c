@@ -246,13 +246,14 @@ bool sti_account_has_slot(const stint_account *account)
     return limit == 0 || atomic_load_explicit(&running->value, memory_order_seq_cst) < limit;
 }
 
-/* Give slots back in the accounts from this one up to end, without end. */
+/* Give slots back in the accounts from this one up to end, without end. seq_cst for the limit too: a waiter that found
+ * an account full by a lower limit has nobody else to tell it. */
 static bool give_waiting_slots_back(stint_account *account, const stint_account *end)
 {
     bool any = false;
     for (; account != end; account = account->parent) {
         uint64_t before = atomic_fetch_sub_explicit(&account->waiting.value, 1, memory_order_seq_cst);
-        any = any || before == limit_of(&account->waiting);
+        any = any || before == atomic_load_explicit(&account->waiting.limit, memory_order_seq_cst);
     }
     return any;
 }

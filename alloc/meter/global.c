@@ -104,7 +104,7 @@ static struct sti_thread *victim_find(void)
 {
     struct sti_thread *best = NULL;
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        bool runs = atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
+        bool runs = atomic_load_explicit(&thread->started, memory_order_acquire) != 0;
         if (runs && !atomic_load_explicit(&thread->is_victim, memory_order_relaxed) &&
             (best == NULL || holds_more(thread, best)))
             best = thread;
@@ -204,7 +204,8 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->is_victim, false, memory_order_relaxed);
     atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
-    atomic_store_explicit(&thread->started, start, memory_order_relaxed);
+    /* release: the flag of a thread that is chosen (acquire) as one that runs this task is not overwritten. */
+    atomic_store_explicit(&thread->started, start, memory_order_release);
 }
 
 static void global_report(size_t held, const char *task)

@@ -255,7 +255,7 @@ void sti_group_ask_others(struct sti_group *group)
     atomic_fetch_add_explicit(&group->asked, 1, memory_order_seq_cst);
     atomic_store_explicit(&group->thread->limit, 0, memory_order_seq_cst);
     sti_forks_wake(group->thread);
-    const struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_acquire);
+    const struct sti_share *share = atomic_load_explicit(&group->shares, memory_order_seq_cst);
     for (; share != NULL; share = share->next) {
         atomic_store_explicit(&share->thread->limit, 0, memory_order_seq_cst);
         sti_forks_wake(share->thread);

@@ -121,7 +121,7 @@ static inline bool sti_sampling_is_marked(const _Atomic uint8_t *marks, const vo
 /* False: it is not followed. */
 static inline bool sti_sampling_may_follow(const void *block)
 {
-    const _Atomic uint8_t *marks = atomic_load_explicit(&sti_sampling_marks, memory_order_relaxed);
+    const _Atomic uint8_t *marks = atomic_load_explicit(&sti_sampling_marks, memory_order_acquire); /* and their set */
     return __builtin_expect(marks != NULL && sti_sampling_is_marked(marks, block), 0);
 }
 

@@ -27,8 +27,7 @@ _Alignas(64) _Atomic uint64_t sti_thread_requests = 1; /* on a line that nobody 
 
 static struct sti_thread *adopt_record(void)
 {
-    for (struct sti_thread *thread = atomic_load_explicit(&sti_thread_records, memory_order_acquire); thread != NULL;
-         thread = thread->next) {
+    for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         bool owned = false;
         if (!atomic_load_explicit(&thread->owned, memory_order_relaxed) &&
             atomic_compare_exchange_strong_explicit(&thread->owned, &owned, true, memory_order_acquire,
@@ -48,8 +47,8 @@ static struct sti_thread *make_record(void)
     thread->sampling.next = UINT64_MAX;
     atomic_init(&thread->owned, true);
     thread->next = atomic_load_explicit(&sti_thread_records, memory_order_relaxed);
-    /* release: a thread that finds the record on the list sees it initialised. */
-    while (!atomic_compare_exchange_weak_explicit(&sti_thread_records, &thread->next, thread, memory_order_release,
+    /* A thread that finds the record on the list sees it initialised; seq_cst for requests (thread.h). */
+    while (!atomic_compare_exchange_weak_explicit(&sti_thread_records, &thread->next, thread, memory_order_seq_cst,
                                                   memory_order_relaxed))
         ;
     return thread;
@@ -191,7 +190,7 @@ struct sti_thread *sti_thread_self_if_settled(void)
 
 struct sti_thread *sti_thread_first(void)
 {
-    return atomic_load_explicit(&sti_thread_records, memory_order_acquire);
+    return atomic_load_explicit(&sti_thread_records, memory_order_seq_cst);
 }
 
 void sti_thread_request_sample(struct sti_thread *thread)

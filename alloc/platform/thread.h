@@ -28,7 +28,9 @@
  *
  * All four are in one total order. Either the owner's load comes after the asker's flag store, and it sees the flag; or
  * it comes before, then so does the owner's limit store before the asker's 0, the 0 stays, and the next allocation is a
- * sample point.
+ * sample point. A record that the asker does not find is no exception: it is put on the list by a seq_cst
+ * read-modify-write, and the list is read by a seq_cst load behind the flag's store. So whoever makes a record behind
+ * that load looks at the flags behind the flag's store.
  *
  * Between its flag and its 0 the asker counts (seq_cst). A thread that reads the count before the flags (both seq_cst),
  * and finds none of them set, need not look at them again until the count has changed: a flag that the thread did not

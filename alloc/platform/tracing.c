@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) struct sti_trace_ring *trace_ring_a
         return NULL;
     }
     ring->writing = true; /* before its room is looked at: a handler may take some */
-    atomic_signal_fence(memory_order_acquire);
+    atomic_signal_fence(memory_order_seq_cst);
     if (is_begun(ring, thread, epoch) || trace_ring_begin(ring, thread, epoch, needed)) {
         if (trace_ring_has_room(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), needed + ring->open))
             return ring;
@@ -270,7 +270,7 @@ static inline __attribute__((always_inline)) struct sti_trace_record *close_slic
     if (depth == 0)
         return NULL;
     (*ring)->writing = true;
-    atomic_signal_fence(memory_order_acquire);
+    atomic_signal_fence(memory_order_seq_cst);
     (*ring)->open = depth - 1;
     struct sti_trace_record *record = trace_ring_next(*ring, mark, record_time(ns));
     record->depth = (uint8_t)(depth - 1);

@@ -47,7 +47,7 @@ __attribute__((noinline, cold)) void sti_unwinder_load(void)
 {
     void *libgcc = dlopen(LIBGCC, RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < COUNT && libgcc != NULL; i++)
-        atomic_store_explicit(&found[i], dlsym(libgcc, names[i]), memory_order_relaxed);
+        atomic_store_explicit(&found[i], dlsym(libgcc, names[i]), memory_order_release);
     void *others = dlsym(RTLD_DEFAULT, names[number_of__gcc_personality_v0]);
     atomic_store_explicit(&found_by_others, others, memory_order_relaxed);
 }
@@ -60,10 +60,10 @@ bool sti_unwinder_is_loaded(void)
 /* Not there: nothing is unwound, but by a copy that is part of the program; and that passes our frames. */
 static void *function_of(size_t number)
 {
-    void *function = atomic_load_explicit(&found[number], memory_order_relaxed);
+    void *function = atomic_load_explicit(&found[number], memory_order_acquire);
     if (__builtin_expect(function == NULL, 0)) {
         sti_unwinder_load();
-        function = atomic_load_explicit(&found[number], memory_order_relaxed);
+        function = atomic_load_explicit(&found[number], memory_order_acquire);
     }
     return function;
 }

@@ -45,7 +45,8 @@ static struct sti_share *make_share(struct sti_group *group, struct sti_thread *
     thread->shares = share;
     atomic_fetch_add_explicit(&group->references, 1, memory_order_relaxed);
     share->next = atomic_load_explicit(&group->shares, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&group->shares, &share->next, share, memory_order_release,
+    /* Whoever finds it on the list sees it whole; seq_cst as for a record (thread.h). */
+    while (!atomic_compare_exchange_weak_explicit(&group->shares, &share->next, share, memory_order_seq_cst,
                                                   memory_order_relaxed))
         ;
     return share;

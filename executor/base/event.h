@@ -78,7 +78,7 @@ void sti_event_init(sti_event *event);
 /* Acquire. */
 uint32_t sti_event_value(const sti_event *event);
 
-/* Release: change the value and wake all who wait. */
+/* Change the value, after all that was stored before, and wake all who wait. */
 void sti_event_signal(sti_event *event);
 
 /* Wait until the value differs from this one: true; or until the deadline by sti_clock_now (STI_NEVER: none): false. */

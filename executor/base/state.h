@@ -145,7 +145,7 @@ static inline bool sti_task_is_due(sti_task *task)
 
 static inline bool sti_task_is_delayed(sti_task *task)
 {
-    return atomic_load_explicit(&task->state, memory_order_relaxed) == STI_TASK_DELAYED;
+    return atomic_load_explicit(&task->state, memory_order_acquire) == STI_TASK_DELAYED; /* so it is a sti_delayed */
 }
 
 /* --- Where tasks wait: fair_queue.h, queue_slots.h, delays.h. --- */

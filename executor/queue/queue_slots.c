@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stddef.h>
 
+#include "alloc/platform/instrumentation.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
 #include "executor/base/hooks.h"
@@ -102,8 +103,9 @@ static bool slot_waiter_join(struct sti_queue_slots *queue_slots, struct sti_slo
     if (!TAILQ_EMPTY(&queue->waiters))
         waiter->task->was_queued_for_slot = true;
     TAILQ_INSERT_TAIL(&queue->waiters, waiter, link);
-    atomic_fetch_add_explicit(&queue_slots->plain_queued, is_plain(queue_slots, queue), memory_order_seq_cst);
-    atomic_fetch_add_explicit(&queue_slots->queue, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&queue_slots->plain_queued, is_plain(queue_slots, queue), memory_order_relaxed);
+    atomic_fetch_add_explicit(&queue_slots->queue, 1, memory_order_relaxed);
+    sti_fence(); /* the next try reads the queue by weaker loads */
     return true;
 }
 

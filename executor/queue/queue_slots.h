@@ -14,13 +14,13 @@
  * account has its maximum of waiting tasks, perhaps in other pools, is it another matter: such a queue stands aside,
  * and all of these are asked again when some account may have more (sti_queue_slots_fill_capped).
  *
- *   waiter:  line + 1 (seq_cst); tries once more to put its task; sleeps
+ *   waiter:  line + 1; a fence; tries once more to put its task; sleeps
  *   taker:   takes a task out, so that its slot is free; claims the task, or fails to (a locked instruction); reads
  *            line
  *
- * A handshake (alloc/platform/thread.h), in which the claim is the taker's barrier: it makes that anyway. Concurrency
- * Kit's fence after it is for processors where a locked instruction does not order what comes after. While there is no
- * waiter, a taker reads one word that no thread writes. */
+ * A handshake by fences (alloc/platform/thread.h), in which the claim is the taker's barrier: it makes that anyway.
+ * Concurrency Kit's fence after it is for processors where a locked instruction does not order what comes after. While
+ * there is no waiter, a taker reads one word that no thread writes. */
 #ifndef STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 #define STI_EXECUTOR_QUEUE_QUEUE_SLOTS_H
 
