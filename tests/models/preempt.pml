@@ -12,6 +12,9 @@
  *   -DNO_POST       a setter that does not get the lock does not wake the watch: the same
  *   -DNO_NEXT       the watch goes to sleep for good, and does not say so: a handler takes it to look again, the same
  *   -DPILES_UP      signals are sent although one has not been taken: more than two are on their way
+ *   -DWEAK_REASON   a setter does not wait until its reason has reached memory: the handler of a signal that it relies on
+ *                   does not see it
+ *   -DWEAK_ANSWER   the handler does not wait until others know that it has taken the signal: the same
  */
 #define SETTERS 2
 
@@ -24,6 +27,10 @@ bool posted;   /* the watch's semaphore */
 bool wakes;    /* the watch looks again before long */
 bool says_so;  /* next_look: it will, as far as others know */
 bool ended;
+
+/* Stores go to a store buffer first, from where they reach memory at any later time; seq_cst: the thread waits. */
+bool reason_on_its_way[SETTERS];
+bool answer_on_its_way;
 
 inline send()
 {
@@ -40,7 +47,10 @@ inline send()
 
 proctype setter(byte me)
 {
-    reason[me] = true;
+    reason_on_its_way[me] = true;
+#ifndef WEAK_REASON
+    !reason_on_its_way[me];
+#endif
     if
     :: atomic { !locked -> locked = true };
        send();
@@ -88,7 +98,10 @@ inline handler()
 {
     signals--;
 #ifndef CLEARS_LAST
-    asked = false;
+    answer_on_its_way = true;
+#ifndef WEAK_ANSWER
+    !answer_on_its_way;
+#endif
 #endif
     if
     :: !away ->
@@ -125,6 +138,16 @@ proctype task()
     :: !ended && signals > 0 -> handler()
     :: !ended && !away && trips < 2 -> away = true; trips++
     :: !ended && away -> away = false
+    od
+}
+
+active proctype memory()
+{
+end_empty:
+    do
+    :: atomic { reason_on_its_way[0] -> reason_on_its_way[0] = false; reason[0] = true }
+    :: atomic { reason_on_its_way[1] -> reason_on_its_way[1] = false; reason[1] = true }
+    :: atomic { answer_on_its_way -> answer_on_its_way = false; asked = false }
     od
 }
 
