@@ -417,6 +417,7 @@ class Wall:
                         'if __name__ == "__main__"')
         names = [_name_of(function) for function in functions]
         self._wall, self._functions = None, {inspect.unwrap(f): b"%d" % i for i, f in enumerate(functions)}
+        self._changed, self._is_closing, self._submitting = threading.Condition(), False, {}  # calls, by their threads
         options, message, wall = _WallOptions(), ctypes.create_string_buffer(512), _pointer()
         for name, number in numbers.items():
             if name not in _NUMBERS:
@@ -453,15 +454,26 @@ class Wall:
         start. Waits while more tasks are queued than the wall takes."""
         call, options, future = _Call(), _options(allocation, memory, report), _pointer()
         entry = self._functions.get(inspect.unwrap(function))
-        if self._wall is None:
-            raise Error("the wall is closed")
         if entry is None:
             raise ValueError(f"{function!r} is not one of the wall's functions")
         data = bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else self._refuse(data)
-        call.entry, call.input, call.input_size, call.wait_ns = entry, data, len(data), 2**64 - 1
+        call.entry, call.input, call.input_size, call.wait_ns = entry, data, len(data), 50_000_000
         options.flags, options.name = _ALLOW_UNMETERED, None
         options.budget.run_ns, options.budget.cpu_ns = _nanoseconds(timeout), _nanoseconds(cpu)
-        error = _waiting.stint_submit_walled_call(_pool(), self._wall, _by(call), _by(options), _by(future))
+        pool, of_call, of_options, of_future = _pool(), _by(call), _by(options), _by(future)
+        try:
+            with self._changed:
+                self._submitting[id(call)] = threading.get_ident()
+            error = errno.ETIMEDOUT
+            while error == errno.ETIMEDOUT:  # signals come in between, and the end of the wall
+                if self._is_closing:
+                    raise Error("the wall is closed")
+                # No call between that and this, after which a signal's handler of this thread could close the wall.
+                error = _waiting.stint_submit_walled_call(pool, self._wall, of_call, of_options, of_future)
+        finally:
+            with self._changed:
+                self._submitting.pop(id(call), None)
+                self._changed.notify_all()
         if error == errno.EMSGSIZE:
             raise ValueError(f"{len(data)} bytes are more than the wall's input_limit")
         _check(error, "submit")
@@ -486,8 +498,12 @@ class Wall:
                 future.cancel()
 
     def close(self):
-        """Kill what runs, and end all processes of the wall."""
-        wall, self._wall = self._wall, None
+        """Kill what runs, and end all processes of the wall. Other threads that submit to it get an Error first."""
+        with self._changed:
+            self._is_closing = True
+            while any(thread != threading.get_ident() for thread in self._submitting.values()):
+                self._changed.wait()
+            wall, self._wall = self._wall, None
         if wall is not None:
             _check(_waiting.stint_wall_destroy(wall), "the wall")
 

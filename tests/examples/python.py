@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -282,6 +283,56 @@ class OtherWalls(unittest.TestCase):
         finally:
             os.dup2(saved, 1)
         self.assertEqual(os.read(ours, 100), b"said behind the wall\n")
+
+    def test_a_wall_is_there_until_no_thread_submits_to_it(self):
+        inside, destroyed_beside, errors, futures = [], [], [], []
+        submit, destroy = stint._waiting.stint_submit_walled_call, stint._waiting.stint_wall_destroy
+
+        def slow_submit(*arguments):
+            inside.append(None)
+            time.sleep(0.02)
+            try:
+                return submit(*arguments)
+            finally:
+                time.sleep(0.02)
+                inside.pop()
+
+        def watched_destroy(wall):
+            destroyed_beside.append(len(inside))
+            return destroy(wall)
+
+        def submit_for_ever():
+            try:
+                while True:
+                    futures.append(wall.submit(loop))
+            except stint.Error as error:
+                errors.append(str(error))
+
+        wall = stint.Wall(loop, children=1, queue_capacity=2)
+        stint._waiting.stint_submit_walled_call, stint._waiting.stint_wall_destroy = slow_submit, watched_destroy
+        try:
+            threads = [threading.Thread(target=submit_for_ever) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.3)  # some wait in submit, as the queue is full
+            wall.close()
+        finally:
+            stint._waiting.stint_submit_walled_call, stint._waiting.stint_wall_destroy = submit, destroy
+        for thread in threads:
+            thread.join(30)
+        self.assertEqual(destroyed_beside, [0])
+        self.assertEqual(errors, ["the wall is closed"] * 4)
+
+    def test_a_signals_handler_closes_the_wall_that_its_thread_submits_to(self):
+        wall = stint.Wall(loop, children=1, queue_capacity=2)
+        before, futures = signal.signal(signal.SIGALRM, lambda *_: wall.close()), []
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with self.assertRaisesRegex(stint.Error, "closed"):
+                while True:
+                    futures.append(wall.submit(loop))
+        finally:
+            signal.signal(signal.SIGALRM, before)
 
     def test_the_decorator_walls_each_call(self):
         self.assertEqual((walled(b"a"), walled(b"b"), walled.__doc__), (b"<a>", b"<b>", "Doc."))
