@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # archive.sh BUILD SOURCE COMPILER...: links a program with libstint.a by what pkg-config --static says of it, as if it
-# were installed, and one with a malloc of its own, which the linker refuses.
+# were installed, two in which it is unwound, and one with a malloc of its own, which the linker refuses.
 set -eu
 build=$1 source=$2
 shift 2
@@ -26,6 +26,13 @@ linked() {
 cd "$source/tests/linking"
 linked probe "$@" -D_GNU_SOURCE main.c probe.c
 "$scratch/probe" ours
+linked unwinding "$@" -D_GNU_SOURCE -fexceptions unwinding.c
+"$scratch/unwinding"
+# Optimised when it is linked, the program comes behind the library.
+if echo 'int main(void) { return 0; }' | "$@" -flto -x c - -o "$scratch/trial" 2>/dev/null; then
+    linked optimised "$@" -D_GNU_SOURCE -fexceptions -O2 -flto unwinding.c
+    "$scratch/optimised"
+fi
 if linked own "$@" -D_GNU_SOURCE -fno-builtin main.c probe.c own_malloc.c 2>"$scratch/errors"; then
     echo 'a malloc of its own was linked beside that of libstint.a' >&2
     exit 1
