@@ -3,12 +3,13 @@
 """Compares the public headers, and the library, with those of an earlier release (docs/stability.md).
 
 abi.py freeze INCLUDE FILE
-    Writes what INCLUDE/stint/stint.h declares in C, without comments, as one header: at a release, as
-    tests/abi/stint-VERSION.h, which is never changed after that.
+    Writes what INCLUDE/stint/stint.h declares in C, and what the C++ header calls beside that, without comments, as one
+    header: at a release, as tests/abi/stint-VERSION.h, which is never changed after that.
 abi.py compare FILE INCLUDE [LIBRARY]
-    Says what a program that was compiled with FILE would miss: structs, enums, functions, macros, and the LIBRARY's
-    symbols. Exit status 1: something. What a release may change is not said: new names, new values of enums, more at the
-    end of a struct that begins with its size, or that callbacks alone are given. In one version there is none of that.
+    Says what a program that was compiled with FILE would miss: structs, enums, functions, variables, macros, and the
+    LIBRARY's symbols. Exit status 1: something. What a release may change is not said: new names, new values of enums,
+    more at the end of a struct that begins with its size, or that callbacks alone are given. In one version there is
+    none of that.
 
 Needs gcc and gdb."""
 import json
@@ -24,6 +25,7 @@ HEAD = """/* SPDX-License-Identifier: MIT
  * The public declarations of stint {version}, as tests/abi/abi.py froze them at its release. Never changed. */
 /* clang-format off */
 """
+HEADERS = ["stint/stint.h", "stint/detail/exception.h"]
 VERSIONS = re.compile(r"STINT_VERSION(_\w+)?$")
 GUARD = re.compile(r"STINT_\w+_H$")
 GDB_SCRIPT = r"""
@@ -34,6 +36,7 @@ def of(type):
     if real.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
         found["kind"] = "struct"
         found["size"] = real.sizeof if real.fields() else None
+        found["align"] = real.alignof if real.fields() else None
         found["fields"] = [[f.name, f.bitpos, f.type.sizeof, str(f.type)] for f in real.fields()]
     elif real.code == gdb.TYPE_CODE_ENUM:
         found["kind"] = "enum"
@@ -60,7 +63,8 @@ def run(command, **options):
 def freeze(include, path):
     """One header: system headers by name, and our lines after the preprocessor, with the macros that they define."""
     include = os.path.realpath(include)
-    text = run(GCC + ["-E", "-dD", "-I", include, "-include", "stint/stint.h", "-x", "c", "/dev/null"])
+    text = run(GCC + ["-E", "-dD", "-I", include] + [word for header in HEADERS for word in ("-include", header)] +
+               ["-x", "c", "/dev/null"])
     system, lines, ours = [], [], False
     for where, _, names in sorted(os.walk(include)):
         for name in sorted(names):
@@ -82,12 +86,18 @@ def freeze(include, path):
     print(f"{path}: stint {version}, {len(lines)} lines")
 
 
-def facts(include, header):
-    """(types, prototypes, macros) that this header declares."""
+def variables(text):
+    """What a preprocessed header declares that is no function."""
+    text = re.sub(r"__attribute__ *\(\((?:[^()]|\([^()]*\))*\)\)", "", re.sub(r"^#.*", "", text, flags=re.M))
+    return {match[2]: " ".join(match[1].split()) for match in re.finditer(r"\bextern ([^;(){}]*?\b(stint_\w+)) *;", text)}
+
+
+def facts(include, headers):
+    """(types, prototypes and variables, macros) that these headers declare."""
     with tempfile.TemporaryDirectory() as folder:
         source, made = os.path.join(folder, "it.c"), os.path.join(folder, "it.o")
         with open(source, "w") as file:
-            file.write(f"#include {header}\n")
+            file.write("".join(f"#include {header}\n" for header in headers))
         flags = ["-I", include, "-std=gnu11"]
         run(GCC + flags + ["-g", "-fno-eliminate-unused-debug-types", "-aux-info", made + ".aux", "-c", source, "-o", made])
         with open(made + ".gdb", "w") as file:
@@ -99,6 +109,7 @@ def facts(include, header):
         with open(made + ".aux") as file:
             prototypes = {match[2]: match[1] for match in re.finditer(
                 r"\*/ extern (.*?\b(stint_\w+) \(.*\));", file.read())}
+        prototypes.update(variables(run(GCC + flags + ["-E", source])))
         macros = {}
         for line in run(GCC + flags + ["-E", "-dM", source]).split("\n"):
             match = re.match(r"#define (STINT_\w+)(\(.*?\))? ?(.*)", line)
@@ -134,6 +145,8 @@ def compare(old, new, exported):
             size = now.get("size") or 0
             if size < was["size"] or (size > was["size"] and not grows):
                 yield f"{name}: {was['size']} bytes are now {size}"
+            elif now["align"] > was["align"]:
+                yield f"{name}: it was aligned to {was['align']} bytes, and is to {now['align']}"
             elif len(now["fields"]) > len(was["fields"]) and now["fields"][len(was["fields"])][1] < 8 * was["size"]:
                 yield f"{name}: the new field {now['fields'][len(was['fields'])][0]} lies in what was padding"
         elif was["kind"] == "enum":
@@ -170,13 +183,13 @@ def main():
     exported = None
     if len(sys.argv) == 5:
         exported = set(re.findall(r"^\w+ [TWBDVi] (\w+)", run(["nm", "-D", "--defined-only", sys.argv[4]]), re.M))
-    old = facts(os.path.dirname(frozen), f'"{frozen}"')
-    new = facts(include, "<stint/stint.h>")
+    old = facts(os.path.dirname(frozen), [f'"{frozen}"'])
+    new = facts(include, [f"<{header}>" for header in HEADERS])
     wrong = list(compare(old, new, exported))
     if not wrong and version_of(frozen) == version_of(os.path.join(include, "stint/stint.h")):
         wrong = [f"{difference} (of one version; once that is released, the headers need a later one; before that, freeze"
                  " them again)" for difference in compare(new, old, None)]
-    print("\n".join(wrong + [f"{len(old[0])} types, {len(old[1])} functions and {len(old[2])} macros of "
+    print("\n".join(wrong + [f"{len(old[0])} types, {len(old[1])} functions and variables, and {len(old[2])} macros of "
                              f"{os.path.basename(frozen)}: {len(wrong)} differ"]))
     return 1 if wrong else 0
 

@@ -806,3 +806,5 @@ typedef struct stint_link_report {
 } stint_link_report;
 #define STINT_LINK_REPORT_INIT STINT_SIZED_INIT_(stint_link_report)
 __attribute__((visibility("default"))) int stint_link_check(stint_link_report *report);
+#define STINT_DETAIL_EXCEPTION_H
+__attribute__((visibility("default"))) int stint_fail_thrown_(int error, const char *what);
