@@ -47,10 +47,12 @@ STI_UNINSTRUMENTED static void read_words(struct beginning *beginning, const uin
 static struct beginning beginning_of(uintptr_t block, size_t size)
 {
     struct beginning beginning = { .size = size < sizeof beginning.words ? size : sizeof beginning.words };
-    if (sti_readable_heaps())
+    if (sti_readable_begin(STI_READABLE_HEAPS)) {
         read_words(&beginning, (const uintptr_t *)block);
-    else if (sti_readable_copy(beginning.words, block, beginning.size) != (long)beginning.size)
+        sti_readable_end(STI_READABLE_HEAPS);
+    } else if (sti_readable_copy(beginning.words, block, beginning.size) != (long)beginning.size) {
         beginning.size = 0;
+    }
     return beginning;
 }
 

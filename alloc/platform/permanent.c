@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -241,20 +242,44 @@ void sti_keep_openmp(const void *caller)
 }
 
 /* --- Reading what may be unreadable. Any thread. To ask for each page costs more than to read it, so nobody
- * asks until a page has been forbidden. */
+ * asks until a page has been forbidden. A handshake (thread.h):
+ *
+ *   reader:   readers + 1 (seq_cst) ... load forbidden (seq_cst); unless that is set, read, readers - 1
+ *   another:  forbidden = true (seq_cst) ... load readers (seq_cst), wait until it is 0; forbid the page
+ *
+ * release, and acquire where it is awaited: the reader has read. A signal's handler does not wait for the thread that
+ * it runs on, nor anybody in part of a process, whose readers may have gone. */
 
-static atomic_bool forbidden;
-static atomic_bool forbidden_in_heaps;
+static struct {
+    atomic_bool forbidden;
+    atomic_uint readers;
+} pages[2]; /* by enum sti_readable */
+static _Thread_local unsigned own_reads;
 
-/* Without overrides nobody is told of what is forbidden. */
-bool sti_readable_all(void)
+bool sti_readable_begin(enum sti_readable what)
 {
-    return STI_OVERRIDES && __builtin_expect(!atomic_load_explicit(&forbidden, memory_order_seq_cst), 1);
+    if (!STI_OVERRIDES) /* nobody is told of what is forbidden */
+        return false;
+    own_reads++;
+    atomic_fetch_add_explicit(&pages[what].readers, 1, memory_order_seq_cst);
+    if (__builtin_expect(!atomic_load_explicit(&pages[what].forbidden, memory_order_seq_cst), 1))
+        return true;
+    sti_readable_end(what);
+    return false;
 }
 
-bool sti_readable_heaps(void)
+void sti_readable_end(enum sti_readable what)
 {
-    return STI_OVERRIDES && __builtin_expect(!atomic_load_explicit(&forbidden_in_heaps, memory_order_seq_cst), 1);
+    atomic_fetch_sub_explicit(&pages[what].readers, 1, memory_order_release);
+    own_reads--;
+}
+
+static void page_forbid(enum sti_readable what)
+{
+    atomic_store_explicit(&pages[what].forbidden, true, memory_order_seq_cst);
+    while (own_reads == 0 && !sti_process_is_partial() &&
+           atomic_load_explicit(&pages[what].readers, memory_order_seq_cst) > 0)
+        sched_yield();
 }
 
 /* Of this thread, as all have the same memory: the main thread has none any more when it has ended. */
@@ -275,11 +300,10 @@ void sti_readable_note(const void *address, int protection)
 {
     if ((protection & PROT_READ) != 0)
         return;
-    /* seq_cst, before the page is: a scan that begins later sees it. */
     if (sti_module_of(address) != NULL)
-        atomic_store_explicit(&forbidden, true, memory_order_seq_cst);
+        page_forbid(STI_READABLE_DATA);
     else if (sti_thread_first() != NULL && sti_backend_has_made(address))
-        atomic_store_explicit(&forbidden_in_heaps, true, memory_order_seq_cst);
+        page_forbid(STI_READABLE_HEAPS);
 }
 
 /* Nothing but a system call, as the first may come before this library's start. */

@@ -39,17 +39,19 @@ void sti_keep_openmp(const void *caller);
 /* --- Whether the process's variables and blocks can be read where they lie: a program may forbid it to pages of its
  * own data, a guard page in a static array or a secret. Any thread. */
 
-/* The program has forbidden no page of a module's data to be read. Once is for ever. */
-bool sti_readable_all(void);
+/* Of modules; and of what mimalloc has made: a guard page, say, lies below a stack that was allocated. */
+enum sti_readable { STI_READABLE_DATA, STI_READABLE_HEAPS };
 
-/* The same of what mimalloc has made: no guard page, say, has been put below a stack that was allocated. */
-bool sti_readable_heaps(void);
+/* True: no page has been forbidden, and none is before the end, until which other threads wait with that: it comes
+ * soon, and the thread waits for no other meanwhile. False: one has, which is for ever; there is no end. */
+bool sti_readable_begin(enum sti_readable what);
+void sti_readable_end(enum sti_readable what);
 
 /* Copy a page's words, asking the system whether they can be read. The bytes copied, 0 where they cannot be; negative:
  * the system does not answer such questions. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size);
 
-/* The page there is about to have this protection: note whether one is forbidden. */
+/* The page there is about to have this protection: note whether one is forbidden, and wait for those who read. */
 void sti_readable_note(const void *address, int protection);
 
 /* The system's own mprotect, with a key or without, whatever this library overrides. */

@@ -227,10 +227,12 @@ static void scan_range(struct scan *scan, const struct range *range, uintptr_t b
 {
     if (!range_align(&begin, &end))
         return;
-    if (sti_readable_all())
+    if (sti_readable_begin(STI_READABLE_DATA)) {
         scan_words(scan, range, begin, (const uintptr_t *)begin, (end - begin) / sizeof(uintptr_t));
-    else if (!scan_readable(scan, range, begin, end))
+        sti_readable_end(STI_READABLE_DATA);
+    } else if (!scan_readable(scan, range, begin, end)) {
         scan->blind = true;
+    }
 }
 
 /* --- Where the variables are -------------------------------------------------------------------------------------- */
