@@ -33,7 +33,7 @@ static inline uint64_t sti_clock_coarse(void)
 /* Of the processor time of a thread of this process, by the kernel's id; as pthread_getcpuclockid makes it. */
 static inline clockid_t sti_clock_of_thread(int id)
 {
-    return (~(clockid_t)id << 3) | 6;
+    return (clockid_t)(~(unsigned)id << 3 | 6);
 }
 
 /* --- The time as sti_clock_now tells it, for half its price. A reading of the system's clock is 20 ns, of the
