@@ -71,6 +71,6 @@ for package in "$scratch"/builder/root/packages/*.deb; do
     case $package in *-dbgsym_*) ;; *) packages+=("$package") ;; esac
 done
 status=0
-with_mounts user autopkgtest --no-built-binaries --apt-upgrade "${packages[@]}" \
+with_mounts user env --unset=TMPDIR autopkgtest --no-built-binaries --apt-upgrade "${packages[@]}" \
     "$scratch"/builder/root/packages/build/stint-*/ -- chroot "$scratch/user" || status=$?
 [ $status = 0 ]
