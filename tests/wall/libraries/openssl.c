@@ -142,7 +142,8 @@ static bool sign_at_random(const unsigned char *plain, uint64_t *sum)
 {
     unsigned char signature[128], random[16];
     size_t size = sizeof signature;
-    EVP_PKEY *key = EVP_EC_gen("P-256");
+    char curve[] = "P-256"; /* OpenSSL's macro casts away what const there is */
+    EVP_PKEY *key = EVP_EC_gen(curve);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     bool well = key != NULL && context != NULL && RAND_bytes(random, sizeof random) == 1 &&
                 sign(key, "SHA256", plain, signature, &size) &&
