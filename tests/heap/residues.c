@@ -77,6 +77,13 @@ TEST(results_of_large_tasks_lie_packed_too)
     check_many_results(grow_and_leave_one_result, 8 * MIB);
 }
 
+/* How often its own size, in halves. mimalloc before 3.7 gives what is left of large pages back less readily, where the
+ * system has huge pages: 100,000 bytes take 3.7 times that. */
+static size_t most_halves(size_t size)
+{
+    return size > 80 * KIB && stint_backend_version() < 30700 ? 10 : 5;
+}
+
 /* Results of any size, also of tasks that have grown, if they are made as results. */
 static void check_size(stint_fn *leave, size_t size)
 {
@@ -90,7 +97,7 @@ static void check_size(stint_fn *leave, size_t size)
         results[i] = run_task(leave, &size, NULL).value;
     size_t taken = grown(before);
     print_message("%zu bytes: %zu.%zu times\n", size, taken / (count * size), taken * 10 / (count * size) % 10);
-    assert_true(taken < count * size * 5 / 2);
+    assert_true(taken < count * size * most_halves(size) / 2);
     free_all(results, count);
     give_back();
     assert_true(grown(before) < 8 * MIB);
