@@ -47,7 +47,8 @@ static void run(const char *what, stint_fn *fn, long rounds, stint_budget budget
 
 int main(void)
 {
-    const long endless = 1000000000000, ms = 1000000;
+    const long endless = 1000000000000;
+    const uint64_t ms = 1000000;
     run("1 MiB in all", build_and_free, endless, (stint_budget){ .allocation = 1 << 20 });
     run("1 MiB at once", build_and_keep, endless, (stint_budget){ .memory = 1 << 20 });
     run("50 ms", build_and_free, endless, (stint_budget){ .wall_ns = 50 * ms });

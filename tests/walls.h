@@ -131,7 +131,7 @@ static inline int allocate_for_ever(const void *input, size_t size, stint_reply 
     (void)size;
     (void)reply;
     for (;;) {
-        void **node = (void **)malloc(1000);
+        void **node = (void **)keep(malloc(1000));
         if (node == NULL)
             return ENOMEM;
         *node = list;

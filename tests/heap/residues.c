@@ -300,7 +300,7 @@ TEST(a_limit_holds_after_many_threads_have_ended)
 
 /* --- Threads that end with something kept: it is the process's, which may have taken it for itself --- */
 
-static _Thread_local char *in_thread;
+static _Thread_local char *volatile in_thread;
 
 static int fail_with_a_pointer_left(void *arg, void **value)
 {
