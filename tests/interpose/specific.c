@@ -212,7 +212,7 @@ static int set_and_delete(void *arg, void **value)
     pthread_key_t *key = arg;
     pthread_key_t again;
     (void)value;
-    pthread_setspecific(*key, &again);
+    pthread_setspecific(*key, keep(&again));
     pthread_key_delete(*key);
     return pthread_key_create(&again, NULL) == 0 && again == *key ? EIO : 0;
 }
@@ -221,7 +221,7 @@ static int set_around(void *arg, void **value)
 {
     stint_outcome outcome;
     (void)value;
-    pthread_setspecific(*(pthread_key_t *)arg, &outcome);
+    pthread_setspecific(*(pthread_key_t *)arg, keep(&outcome));
     return stint_run(set_and_delete, arg, NULL, &outcome) == 0 && outcome.error == EIO ? EIO : 0;
 }
 
@@ -251,7 +251,7 @@ static int have_deleted_elsewhere(void *arg, void **value)
     pthread_key_t *key = arg;
     pthread_t thread;
     (void)value;
-    pthread_setspecific(*key, &thread);
+    pthread_setspecific(*key, keep(&thread));
     if (pthread_create(&thread, NULL, delete_and_find_again, key) == 0)
         pthread_join(thread, NULL);
     return EIO;
