@@ -13,7 +13,7 @@ static int allocate_for_ever(void *arg, void **value)
     (void)value;
     swarm_note_start(swarm);
     for (;;) {
-        void *block = keep(stint_malloc(1000));
+        void *block = keep(stint_malloc(64 * KIB));
         if (block == NULL)
             return ENOMEM;
         stint_free(block);
