@@ -72,7 +72,8 @@ static void worker_wake(stint_pool *pool, unsigned index)
     atomic_store_explicit(&worker->called_ns, now, memory_order_relaxed);
     if (sti_trace_runs())
         trace_wake(worker, now);
-    sti_idle_call(worker);
+    atomic_fetch_add_explicit(&worker->calls, 1, memory_order_release);
+    sti_event_signal(&worker->wake);
 }
 
 /* The parked worker with the lowest number: the one whose caches are the warmest. acquire: whoever finds a bit cleared

@@ -428,12 +428,6 @@ bool sti_idle_sleep(struct sti_worker *worker, uint32_t calls, uint64_t until)
     return called;
 }
 
-void sti_idle_call(struct sti_worker *worker)
-{
-    atomic_fetch_add_explicit(&worker->calls, 1, memory_order_release);
-    sti_event_signal(&worker->wake);
-}
-
 void sti_idle_ask(struct sti_worker *worker)
 {
     if (!atomic_load_explicit(&worker->idle, memory_order_relaxed))

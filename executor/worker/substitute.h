@@ -126,7 +126,7 @@ int sti_sleep(sti_event *event, bool (*has_come)(const void *arg), const void *a
  * (alloc/meter/global.h); and again every 0.4 s as long as others may free what its tasks have left: only this thread
  * can give that back.
  *
- *   caller  calls + 1 (release), signal the event
+ *   caller  calls + 1 (release), signal the event (park.c)
  *   asker   idle? then asked = true (seq_cst), signal the event; idle (seq_cst)? no: take asked back
  *   worker  idle = true; value of the event (acquire); calls as before, and not asked? then wait for another value
  *           idle = false (seq_cst); take asked (seq_cst)
@@ -141,9 +141,6 @@ uint32_t sti_idle_calls(const struct sti_worker *worker);
 
 /* Sleep until it is called once more than that: true; or until then (STI_NEVER). Its own thread. */
 bool sti_idle_sleep(struct sti_worker *worker, uint32_t calls, uint64_t until);
-
-/* End its sleep, or the next. Any thread. */
-void sti_idle_call(struct sti_worker *worker);
 
 /* If it is idle, have it give back. Any thread, while its pool is there. */
 void sti_idle_ask(struct sti_worker *worker);
