@@ -535,7 +535,7 @@ TEST(a_lower_limit_of_bytes_stops_the_next_allocation_also_when_it_comes_during_
 {
     stint_pool *pool = make_pool(.workers = 1);
     unsigned long most = 0;
-    for (unsigned i = 0; i < repeats(1000); i++) {
+    for (unsigned i = 0; i < repeats(400); i++) {
         struct counting counting = { .made = 0 };
         stint_future *future = submit(pool, allocate_and_count, &counting, NULL);
         while (atomic_load(&counting.gate.entered) == 0)
@@ -596,7 +596,7 @@ TEST(the_first_limit_of_processor_time_counts_from_the_change_for_hooks_too)
     pthread_t thread;
     stint_pool *pool = make_pool(.workers = 1);
     assert_int_equal(pthread_create(&thread, NULL, keep_watch_awake, &waker), 0);
-    for (unsigned i = 0; i < repeats(300); i++) {
+    for (unsigned i = 0; i < repeats(150); i++) {
         struct gate gate = { 0 };
         stint_future *future = submit(pool, poll_with_hook, &gate, NULL);
         gate_await(&gate, 1);
