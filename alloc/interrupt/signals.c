@@ -166,18 +166,11 @@ void sti_child_set_masks(const struct sti_child_masks *masks)
     of_thread = masks;
 }
 
-/* Apart from what nobody can block, and the signal that a preemptible task lets through. */
-static void mask_leave_out(sigset_t *set)
-{
-    sigaddset(set, SIGKILL);
-    sigaddset(set, SIGSTOP);
-    sti_preempt_leave_as_before(set, true);
-}
-
+/* Apart from the signal that a preemptible task lets through. */
 static bool are_equal(sigset_t a, sigset_t b)
 {
-    mask_leave_out(&a);
-    mask_leave_out(&b);
+    sti_preempt_leave_as_before(&a, true);
+    sti_preempt_leave_as_before(&b, true);
     int number = 1;
     while (number <= SIGRTMAX && sigismember(&a, number) == sigismember(&b, number))
         number++;

@@ -38,8 +38,8 @@ uint64_t sti_preempt_next(const struct sti_thread *thread);
  * on the application's threads. A program that a task starts there, or the child of its fork(2), is to have those that
  * the thread had blocked which made the pool, or nobody could end it. */
 
-/* Of the calling thread: what is blocked for the library's sake, and what a child has blocked instead. Both stay as
- * long as the thread. */
+/* Of the calling thread: what is blocked for the library's sake, as the system tells it, and what a child has blocked
+ * instead. Both stay as long as the thread. */
 struct sti_child_masks {
     sigset_t own;
     sigset_t child;

@@ -291,7 +291,7 @@ unsigned sti_start_workers(stint_pool *pool, bool pinned)
 {
     sigset_t before;
     block_signals(&before);
-    choose_blocked_signals(&pool->signals.own);
+    pthread_sigmask(SIG_SETMASK, NULL, &pool->signals.own); /* the system may leave some out */
     pool->signals.child = *sti_child_mask(&before);
     unsigned started = pinned ? start_all_pinned(pool) : start_all_free(pool);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
