@@ -135,12 +135,13 @@ static void make_room(uint64_t now, size_t held, size_t limit)
     atomic_store_explicit(&seen, held, memory_order_relaxed);
     sti_give_back_all();
     held = sti_resident();
-    atomic_store_explicit(&seen, held, memory_order_relaxed);
     struct sti_thread *victim = held > limit ? victim_find() : NULL;
-    if (victim != NULL)
+    if (victim != NULL) { /* of another one, which is about to be told, what was seen stays */
+        atomic_store_explicit(&seen, held, memory_order_relaxed);
         victim_stop(victim);
-    else
+    } else {
         atomic_store_explicit(&since, 0, memory_order_relaxed);
+    }
 }
 
 static uint64_t until_next_look(size_t held, size_t limit)
