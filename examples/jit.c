@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * jit FILE...: run scripts by LuaJIT, each in a task with 64 MiB and a second, and say what became of them. LuaJIT
+ * jit FILE...: run scripts by LuaJIT, each in a task with 64 MiB and ten seconds, and say what became of them. LuaJIT
  * takes its memory and the room for its machine code from mmap, and nothing from malloc; it is charged all the same.
  *
  * STINT_FAIL: when there is no more memory LuaJIT raises an error of its own, closes the state, and gives everything
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         stint_options options = STINT_OPTIONS_INIT;
-        options.budget = (stint_budget){ .memory = MEMORY, .run_ns = SECOND };
+        options.budget = (stint_budget){ .memory = MEMORY, .run_ns = 10 * SECOND };
         options.on_interrupt = STINT_FAIL;
         stint_outcome outcome;
         if (stint_run(run, argv[i], &options, &outcome) != 0)
