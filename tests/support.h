@@ -7,17 +7,12 @@
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +20,7 @@
 #include "test.h"
 #include <stint/stint.h>
 
+#include "lacks.h"
 #include "quarantine.h"
 #include "repeats.h"
 
@@ -32,27 +28,6 @@
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 #define MS UINT64_C(1000000) /* nanoseconds */
-
-/* --- What a system may lack, as the emulation of another processor does. --- */
-
-static inline const char *lack_of_filters(void)
-{
-    uint32_t action = SECCOMP_RET_ERRNO;
-    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0
-               ? NULL
-               : "walls need seccomp, which this system does not have";
-}
-
-static inline const char *lack_of_remote_reads(void)
-{
-    char byte = 1;
-    char copy = 0;
-    struct iovec from = { .iov_base = &byte, .iov_len = 1 };
-    struct iovec to = { .iov_base = &copy, .iov_len = 1 };
-    return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == 1
-               ? NULL
-               : "what may not be readable is read by process_vm_readv, which this system does not have";
-}
 
 struct family {
     const char *name;
@@ -183,37 +158,6 @@ static inline stint_account *make_account_of(stint_account *parent, const stint_
 #define assert_ok(outcome) assert_outcome(outcome, STINT_OK, STINT_REASON_NONE, 0)
 #define assert_limit_passed(outcome) assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM)
 #define assert_cancelled(outcome, reason) assert_outcome(outcome, STINT_CANCELLED, reason, ECANCELED)
-
-/* As the system counts them. */
-static inline unsigned threads_of_the_process(void)
-{
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
-        count += entry->d_name[0] != '.';
-    if (tasks != NULL)
-        closedir(tasks);
-    return count;
-}
-
-/* Asked before the program has made one. */
-static inline const char *lack_of_lone_threads(void)
-{
-    return threads_of_the_process() == 1 ? NULL : "this system runs a thread of its own beside the program's only one";
-}
-
-/* Bytes of this process in memory, read without allocating. */
-static inline size_t resident(void)
-{
-    char text[128] = "";
-    int file = open("/proc/self/statm", O_RDONLY);
-    assert_true(file >= 0);
-    assert_true(read(file, text, sizeof text - 1) > 0);
-    close(file);
-    char *second = strchr(text, ' ');
-    assert_non_null(second);
-    return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
-}
 
 /* So that the compiler does not leave out an allocation whose block is never used. */
 static inline void *keep(void *block)

@@ -166,13 +166,7 @@ static inline void count_records(struct test_list *all)
 
 /* --- A test that needs what the system does not have says so. --- */
 
-static inline void skip_since(const char *reason)
-{
-    print_message("[   LACK   ] %s\n", reason);
-    skip();
-}
-
-/* All tests of the file need it: says() tells what the system does not have, NULL for nothing. */
+/* All tests of the file need it: says() tells what the system does not have, NULL for nothing (lacks.h). */
 #define TESTS_NEED(says)                                                                                               \
     __attribute__((constructor)) static void note_##says(void)                                                         \
     {                                                                                                                  \
@@ -184,7 +178,7 @@ static inline void skip_since(const char *reason)
 static inline int skip_all_tests(const char *reason)
 {
     const struct test_list *all = all_tests();
-    print_message("[   LACK   ] %s\n", reason);
+    print_message("not tested: %s\n", reason);
     for (size_t i = 0; i < all->count; i++)
         print_message("[  SKIPPED ] %s\n", all->tests[i].name);
     return SKIPPED;

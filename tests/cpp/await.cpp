@@ -14,6 +14,7 @@
 
 #include <stint/stint.hpp>
 
+#include "../lacks.h"
 #include "../test.h" /* last: it has a macro of the name of a function in a standard header */
 
 namespace
@@ -107,6 +108,8 @@ Job await_walled(const stint::Wall &wall, const stint::Pool &pool, std::string &
 /* The first one, as a wall is made while there are no other threads. */
 TEST(what_a_wall_gives_arrives_too)
 {
+    if (lack_of_filters() != nullptr)
+        skip_because(lack_of_filters());
     stint::Wall wall;
     stint::Pool pool(stint::PoolOptions().workers(1));
     for (int i = 0; i < 5; i++) {

@@ -2,6 +2,7 @@
  *
  * Exceptions. stint.hpp catches what its tasks, forks and loops throw, and hands it on. Out of a function of the C
  * interface they end the program, as they do out of a std::thread. */
+#include "../lacks.h"
 #include "trail.h"
 
 #include <atomic>
@@ -389,6 +390,8 @@ void run_as_a_release()
 
 TEST(one_out_of_a_function_of_the_c_interface_ends_the_program)
 {
+    if (lack_of_lone_threads() != nullptr)
+        skip_because(lack_of_lone_threads());
     void (*const ways[])() = { run_here,          run_with_a_handler_around, run_on_a_worker, run_as_a_stolen_fork,
                                run_as_a_callback, run_as_a_release };
     for (auto *way : ways) {

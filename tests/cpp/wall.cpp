@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "../lacks.h"
 #include "../test.h"
 #include <array>
 #include <chrono>
@@ -286,4 +287,5 @@ TEST(a_wall_may_go_in_a_callback)
 
 } // namespace
 
+TESTS_NEED(lack_of_filters)
 TEST_MAIN()

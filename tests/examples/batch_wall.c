@@ -238,6 +238,8 @@ TEST_IN_FOLDER(interrupt_kills_what_runs_and_reports_it)
     assert_int_equal(ticks_of_children(), -1);
 }
 
+TESTS_NEED(lack_of_filters)
+
 int main(int argc, char **argv)
 {
     find_program(argc, argv);

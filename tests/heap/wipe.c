@@ -300,7 +300,7 @@ static int look_where_the_inner_one_was(void *unused, void **value)
 TEST_WITH(where_a_scope_inside_a_wiped_one_was_nothing_is_left, change_secret, NULL)
 {
     if (lack_of_remote_reads() != NULL)
-        skip_since(lack_of_remote_reads());
+        skip_because(lack_of_remote_reads());
     stint_options options = options_with(false);
     assert_ok(run_task(look_where_the_inner_one_was, NULL, &options));
     assert_true(shown > 0 || in_debug_mode());

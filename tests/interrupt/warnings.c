@@ -315,7 +315,7 @@ static int spin_a_while(const void *input, size_t size, stint_reply *reply)
 TEST(a_walled_task_is_told_of_for_each_of_its_limits)
 {
     if (lack_of_filters() != NULL)
-        skip_since(lack_of_filters());
+        skip_because(lack_of_filters());
     stint_wall *wall = make_wall(.children = 1);
     stint_pool *pool = make_pool(.workers = 1);
     static const struct {

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# archive.sh BUILD SOURCE COMPILER...: links a program with libstint.a by what pkg-config --static says of it, as if it
-# were installed, two in which it is unwound, and one with a malloc of its own, which the linker refuses.
+# archive.sh BUILD SOURCE MIMALLOC COMPILER...: links a program with libstint.a by what pkg-config --static says of it, as
+# if it were installed, two in which it is unwound, and one with a malloc of its own, which the linker refuses.
 set -eu
-build=$1 source=$2
-shift 2
+build=$1 source=$2 mimalloc=$3 # the private one
+shift 3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/lib/stint"
 (cd "$build" && ar rcs "$scratch/lib/libstint.a" $(ar t libstint.a)) # one that is not installed names its object only
 if grep -q '^Libs.private:.*{libdir}/stint' "$build/meson-private/stint.pc"; then
-    cp "$source"/.mimalloc/lib/libmimalloc.so.* "$scratch/lib/stint/"
+    cp "$mimalloc"/lib/libmimalloc.so.* "$scratch/lib/stint/"
 fi
 flags=$(PKG_CONFIG_PATH=$build/meson-private pkg-config --static --cflags --libs \
     --define-variable=libdir="$scratch/lib" --define-variable=includedir="$source/include" stint)

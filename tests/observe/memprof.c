@@ -377,6 +377,8 @@ static int follow_anew(const struct seen *of_parent, void *first, void *second)
 
 TEST(the_child_of_a_fork_follows_no_block_of_its_parent_s_and_can_follow_its_own)
 {
+    if (lack_of_lone_threads() != NULL)
+        skip_because(lack_of_lone_threads());
     struct seen seen = { .silent = false };
     start(&seen);
     void *first = keep(stint_malloc(LARGE_BLOCK));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# profile_module.sh PROGRAM LIBRARY MODULE: where the library finds the module that writes profiles, and what is said where
-# it is not.
+# profile_module.sh PROGRAM LIBRARY MODULE MIMALLOC: where the library finds the module that writes profiles, and what is
+# said where it is not.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -9,8 +9,7 @@ mkdir -p "$scratch/bin" "$scratch/lib/stint"
 cp "$1" "$scratch/bin/program"
 cp "$2" "$scratch/lib/$(basename "$2" | sed 's/\.so\..*/.so.0/')"
 module=$(realpath "$3")
-# If mimalloc is not the system's, only the build finds its folder.
-backend=$(ldd "$2" | sed -n 's|.*libmimalloc[^ ]* => \(.*\)/[^/]*$|:\1|p')
+backend=:$4 # where only the build looks for it, if it is not the system's
 cd "$scratch"
 export LD_LIBRARY_PATH="lib$backend" # relative: the program below leaves this folder
 

@@ -124,7 +124,7 @@ static int guard_pages(void *arg, void **value)
 TEST(pages_that_the_task_has_forbidden_to_be_read_are_not_looked_at)
 {
     if (lack_of_remote_reads() != NULL)
-        skip_since(lack_of_remote_reads());
+        skip_because(lack_of_remote_reads());
     (void)state;
     size_t sizes[] = { 8192, 16384, 32768 };
     for (size_t i = 0; i < 3; i++) {
@@ -160,7 +160,7 @@ static int leave_remains(void *arg, void **value)
 TEST(of_pages_with_free_blocks_those_that_live_are_looked_at)
 {
     if (lack_of_remote_reads() != NULL)
-        skip_since(lack_of_remote_reads());
+        skip_because(lack_of_remote_reads());
     (void)state;
     json_t *report = report_at_checkpoint(leave_remains, NULL);
     json_t *class = class_for(report, 48);
@@ -195,7 +195,7 @@ static int make_texts(void *arg, void **value)
 TEST(texts_and_zeros_are_told_and_the_largest_blocks)
 {
     if (lack_of_remote_reads() != NULL)
-        skip_since(lack_of_remote_reads());
+        skip_because(lack_of_remote_reads());
     (void)state;
     stint_options options = options_of(STINT_REPORT_HEAP, 0);
     json_t *report = read_of(make_texts, NULL, &options, STINT_REASON_FAILED);

@@ -272,7 +272,8 @@ static int fork_in_between(void *arg, void **value)
 
 TEST(a_fork_leaves_the_rate_to_the_parent)
 {
-    (void)state;
+    if (lack_of_lone_threads() != NULL)
+        skip_because(lack_of_lone_threads());
     stint_options options = rated(RATE);
     pid_t parent = getpid();
     stint_report *taken = NULL;

@@ -11,6 +11,7 @@ import tempfile
 from check import check
 
 PROGRAM = os.path.abspath(sys.argv[1])
+LACKING = 77  # the status of the program where the system lacks something
 
 
 def run(mode, *path, **environment):
@@ -152,7 +153,10 @@ def a_process_ends_with_its_last_thread():
     if b"__tsan_init" in open(PROGRAM, "rb").read():
         return  # its own thread is the last
     for mode in ("mainless", *["watched"] * 5):
-        subprocess.run([PROGRAM, mode], env=os.environ | {"STINT_TRACE": "mainless.json"}, check=True, timeout=20)
+        environment = os.environ | {"STINT_TRACE": "mainless.json"}
+        if (status := subprocess.run([PROGRAM, mode], env=environment, timeout=20).returncode) == LACKING:
+            return  # the program has said what
+        assert status == 0, status
         assert len(check("mainless.json").named("last")) == 1
 
 

@@ -310,6 +310,8 @@ TEST(what_the_loader_remembers_of_files_keeps_nothing_that_is_mapped_in_their_pl
 
 TEST(what_a_variable_leads_to_is_kept)
 {
+    if (lack_of_remote_reads() != NULL)
+        skip_because(lack_of_remote_reads());
     struct work work = { .size = MIB, .cell = &static_cell };
     size_t kept_before = stint_roots_kept_bytes();
     stint_outcome outcome = run(map_and_tell, &work);

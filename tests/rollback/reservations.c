@@ -82,6 +82,8 @@ TEST(where_there_is_something_in_it_it_does)
 
 TEST(of_one_that_is_taken_into_use_each_part_is_looked_at)
 {
+    if (lack_of_remote_reads() != NULL)
+        skip_because(lack_of_remote_reads());
     struct work work = { .file = -1, .size = 64 * MIB, .offset = MIB / 2, .commits = true };
     assert_int_equal(run(&work), MIB);
     work.offset = MIB; /* the next part that will be */
@@ -91,6 +93,8 @@ TEST(of_one_that_is_taken_into_use_each_part_is_looked_at)
 /* Random numbers, and the keys of libc's own, are in many variables. */
 TEST(a_reservation_of_a_quarter_of_the_address_space_goes)
 {
+    if (lack_of_free_reservations() != NULL)
+        skip_because(lack_of_free_reservations());
     struct work work = { .file = -1, .size = (size_t)1 << 45 };
     stint_outcome outcome = run_task(map_and_point, &work, NULL);
     if (work.made == MAP_FAILED)
