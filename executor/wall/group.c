@@ -214,11 +214,11 @@ static bool group_limits(const struct sti_wall_group *group, const char *file)
 
 static int make_folders(struct sti_wall_group *group, const struct sti_wall_config *config)
 {
-    char path[STI_WALL_PATH_SIZE], other[FOLDER_MAX];
+    char path[STI_WALL_PATH_SIZE], other[FOLDER_MAX], resolved[PATH_MAX];
     struct statfs there;
-    if (realpath(config->cgroup, other) == NULL || statfs(other, &there) != 0)
+    if (realpath(config->cgroup, resolved) == NULL || statfs(resolved, &there) != 0)
         return errno;
-    if ((size_t)snprintf(path, sizeof path, "%s", other) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s", resolved) >= sizeof path)
         return ENAMETOOLONG;
     group->unified = there.f_type == CGROUP2_SUPER_MAGIC;
     if (!group->unified && there.f_type != CGROUP_SUPER_MAGIC)

@@ -182,6 +182,30 @@ TEST_WITH_FOLDERS(either_hierarchy_names_both)
     end_group(group);
 }
 
+TEST(a_short_link_to_a_folder_with_a_long_path_is_refused)
+{
+    char part[201], folder[PATH_MAX] = "/tmp/stint-group-XXXXXX";
+    struct sti_wall_config config = with_group();
+    memset(part, 'x', 200);
+    part[200] = '\0';
+    assert_non_null(mkdtemp(folder));
+    snprintf(config.cgroup, sizeof config.cgroup, "%s.link", folder);
+    size_t length = strlen(folder);
+    while (length < 3000) {
+        length += (size_t)snprintf(folder + length, sizeof folder - length, "/%s", part);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+    assert_int_equal(symlink(folder, config.cgroup), 0);
+    assert_null(sti_wall_group_make(&config));
+    assert_int_equal(errno, ENAMETOOLONG);
+    assert_int_equal(unlink(config.cgroup), 0);
+    while (strrchr(folder, '/') != folder + 4) {
+        assert_int_equal(rmdir(folder), 0);
+        *strrchr(folder, '/') = '\0';
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 TEST_WITH_FOLDERS(a_hierarchy_without_the_folder_is_not_used)
 {
     NEEDS_FOLDERS();
