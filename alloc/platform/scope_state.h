@@ -266,7 +266,9 @@ static inline void sti_scope_begin_limits(struct sti_scope *scope)
 static inline uint64_t sti_scope_new_limits(const struct sti_scope *scope, uint64_t taken)
 {
     const struct sti_limits *limits = sti_scope_limits(scope);
-    uint64_t version = limits != NULL ? sti_limits_version(limits) : taken;
+    if (__builtin_expect(limits == NULL, 1))
+        return 0; /* what was taken has no value then */
+    uint64_t version = sti_limits_version(limits);
     return __builtin_expect(version != taken, 0) ? version : 0;
 }
 

@@ -370,8 +370,11 @@ TEST(a_stack_pointer_that_leads_nowhere_does_not_stop_the_telling)
 {
     struct shared *shared = share();
     crash_by(smash_stack_in_sandbox, SIGSEGV, shared);
+    assert_true(shared->record.length >= 1);
+    assert_says(line_of(&shared->record, SIGSEGV), "SIGSEGV at address 0x0 in smash_stack_in_sandbox");
+#if defined __OPTIMIZE__ /* otherwise a frame has a pointer of its own to its caller's */
     assert_int_equal(shared->record.length, 1);
-    assert_says(line_of(&shared->record, SIGSEGV), "SIGSEGV at address 0x0 in smash_stack_in_sandbox\n");
+#endif
     forget(shared);
 }
 
