@@ -27,6 +27,7 @@ int __libc_start_main(main_fn *program, int argc, char **argv, void (*init)(void
                       void (*loader_fini)(void), void *stack_end) __attribute__((visibility("default")));
 void _exit(int status) __attribute__((visibility("default"), noreturn));
 void _Exit(int status) __attribute__((visibility("default"), noreturn));
+void abort(void) __attribute__((visibility("default"), noreturn));
 
 static struct {
     struct record *record;
@@ -349,6 +350,15 @@ void _exit(int status)
         note_abrupt_end();
     for (;;)
         syscall(SYS_exit_group, status);
+}
+
+/* A program that gets no memory may end so, as node does. */
+void abort(void)
+{
+    if (program.record != NULL && getpid() == program.pid)
+        note_abrupt_end();
+    ((void (*)(void))dlsym(RTLD_NEXT, "abort"))();
+    __builtin_trap(); /* it does not return */
 }
 
 void _Exit(int status)
