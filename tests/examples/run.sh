@@ -56,6 +56,8 @@ expect 'the memory limit' 121 "refused*passed --memory*" "$run" --memory 1M "$pr
 expect 'memory that is freed does not count' 0 "$line 0: *" "$run" --memory 1M "$program" allocate 20000
 expect 'the status is kept' 5 "refused*passed --memory*" \
     "$run" --preserve-status --memory 1M "$program" hold 2000 return 5
+expect 'the limit of a program that aborts' 121 "refused*ended by SIGABRT, passed --memory: *" \
+    "$run" --memory 1M "$program" hold 2000 abort
 expect 'exit handlers run when a limit was passed' 121 "refused*goodbye*" \
     "$run" --memory 1M "$program" goodbye hold 2000
 expect 'time' 124 "stint-run: ended by SIGTERM, passed --timeout: *" "$run" --timeout 100ms "$program" sleep 20
@@ -89,6 +91,7 @@ unless "$foreign_shell" 'children that share have what is left' 120 "held*refuse
 expect 'children that share hold memory together' 121 "*passed --memory*" \
     "$run" --children share --memory 32M "$program" holders 6 sleepers 1 wait
 expect 'a static program needs a wall' 126 '*linked statically*--wall' "$run" "$static" hold 10
+expect 'a static child is not counted' 0 "held*$line 0: *resident" "$run" --memory 1M "$program" run "$static" hold 2000
 expect 'a static program behind one' 6 "held*$line 6: *" "$run" --wall --memory 64M "$static" hold 10 return 6
 expect 'memory of a static program' 121 "*passed --memory*" "$run" --wall --memory 64M "$static" hold 400000 sleep 5
 expect 'memory of other threads' 121 "*passed --memory*" "$run" --wall --memory 64M "$program" thread 400000 sleep 5
