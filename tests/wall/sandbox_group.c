@@ -189,8 +189,9 @@ TEST(a_short_link_to_a_folder_with_a_long_path_is_refused)
     memset(part, 'x', 200);
     part[200] = '\0';
     assert_non_null(mkdtemp(folder));
-    snprintf(config.cgroup, sizeof config.cgroup, "%s.link", folder);
     size_t length = strlen(folder);
+    assert_true(length + sizeof ".link" <= sizeof config.cgroup);
+    strcat(strcpy(config.cgroup, folder), ".link");
     while (length < 3000) {
         length += (size_t)snprintf(folder + length, sizeof folder - length, "/%s", part);
         assert_int_equal(mkdir(folder, 0700), 0);
