@@ -2,23 +2,7 @@
  *
  * The submission queue of executor/base/queue.c, with two slots: a thread that pushes three entries, one that takes
  * two, and a visitor who looks in between: an entry that the visitor is shown has been written. */
-#include "queue.h"
-#include "program.h"
-#include "source.c"
-
-static struct sti_slot slots[2];
-static struct sti_queue queue;
-
-void *sti_process_malloc(size_t size)
-{
-    assert(size == sizeof slots);
-    return slots;
-}
-
-void sti_process_free(void *block)
-{
-    (void)block;
-}
+#include "two_slots.h"
 
 static void *taker(void *arg)
 {

@@ -6,25 +6,10 @@
  *
  *   -DNO_FENCE  the waiter counts itself by a seq_cst read-modify-write, and that is all: its try reads the queue by
  *               weaker loads, and both miss each other */
-#include "program.h"
-#include "queue.h"
-#include "source.c"
+#include "two_slots.h"
 
-static struct sti_slot slots[2];
-static struct sti_queue queue;
 static atomic_uint line;
 static bool wanted;
-
-void *sti_process_malloc(size_t size)
-{
-    assert(size == sizeof slots);
-    return slots;
-}
-
-void sti_process_free(void *block)
-{
-    (void)block;
-}
 
 static void *taker(void *arg)
 {
