@@ -72,11 +72,11 @@ static uint64_t bytes_chargeable(uint64_t held)
     return held / 5 * 4;
 }
 
-/* What the scope may hold more before its peak is looked for again. */
+/* What the scope may hold more before its peak is looked for again, if what it asks for is granted. */
 static uint64_t until_peak_check(const struct sti_scope *scope, uint64_t charged, size_t held)
 {
     uint64_t slack = amount_min(amount_max(SMALLEST_SLACK, charged >> PEAK_SLACK_SHIFT), LARGEST_PEAK_SLACK);
-    return scope->peak - held + (scope->peak >> PEAK_SHIFT) + slack;
+    return scope->granted_peak - held + (scope->granted_peak >> PEAK_SHIFT) + slack;
 }
 
 static uint64_t until_limit_check(const struct sti_scope *scope, size_t held)
@@ -208,7 +208,8 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     bool passes = passes_memory_limit(scope, held, all->wanted);
     if (passes)
         all->passed = (struct passed){ scope, STINT_REASON_MEMORY_LIMIT };
-    scope->peak = amount_max(scope->peak, all->possible && !passes ? held + all->wanted : held);
+    scope->peak = amount_max(scope->peak, held);
+    scope->granted_peak = amount_max(scope->peak, all->possible && !passes ? held + all->wanted : held);
     sti_reporting_measured(scope, held);
     if (scope->warn != 0)
         sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share)
@@ -231,8 +232,7 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     return until_check;
 }
 
-/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. The wanted
- * bytes count for the peak too: the next measurement may come after they are freed. */
+/* Walk what the scope and those around it hold and set the next check; so many bytes more are to be held. */
 static struct passed scope_measure(struct sti_thread *thread, size_t wanted)
 {
     bool possible = wanted <= 2 * LARGEST_CHARGE;
@@ -537,6 +537,16 @@ static void asked_give_back(struct sti_thread *thread, const struct asked *asked
     sti_account_draw_back(thread->scope);
 }
 
+/* What has just been measured holds the block as well. It counts for the peaks now, and only if it is granted: the
+ * next measurement may come after it is freed. */
+static void raise_peaks(struct sti_scope *scope, struct sti_share *share)
+{
+    for (; scope != NULL; scope = scope->outer)
+        scope->peak = scope->granted_peak;
+    if (share != NULL)
+        sti_group_granted(share);
+}
+
 /* Charge it, refuse it, or deliver an interrupt. */
 static inline bool asked_decide(struct sti_thread *thread, const struct asked *asked, const void *caller)
 {
@@ -544,9 +554,12 @@ static inline bool asked_decide(struct sti_thread *thread, const struct asked *a
         asked_give_back(thread, asked);
         return refuse_or_defer(thread, asked->charge, caller);
     }
-    if (asked->possible)
-        thread->used = asked->after;
-    return asked->possible;
+    if (!asked->possible)
+        return false;
+    if (asked->is_measured)
+        raise_peaks(thread->scope, asked->share);
+    thread->used = asked->after;
+    return true;
 }
 
 bool sti_meter_sample(struct sti_thread *thread, uint64_t charge, size_t size, const void *caller)

@@ -223,8 +223,13 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
         sti_group_hold_no_more(share);
         return false;
     }
-    raise_peak(group, all_held);
+    raise_peak(group, all_held - share->wanted);
     return true;
+}
+
+void sti_group_granted(struct sti_share *share)
+{
+    raise_peak(share->group, atomic_load_explicit(&share->group->held, memory_order_relaxed));
 }
 
 void sti_group_hold_no_more(struct sti_share *share)

@@ -72,7 +72,7 @@ TEST(what_a_task_is_refused_is_not_its_account_s)
     options.budget = (stint_budget){ .allocation = MIB };
     assert_limit_passed(run_task(ask_and_read, &asking, &options));
     assert_true(asking.drawn <= GRANT);
-    assert_true(asking.reserved <= 3 * MIB);
+    assert_true(asking.reserved <= MIB);
     assert_at_rest(account, 0, 2);
     stint_account_release(account);
 }

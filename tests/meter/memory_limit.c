@@ -283,6 +283,55 @@ TEST(an_allocation_larger_than_the_limit_is_refused_before_it_is_made)
     }
 }
 
+TEST(what_a_task_is_refused_for_any_other_limit_was_never_held)
+{
+    stint_account *account = make_account(NULL, .allocation = MIB);
+    for (size_t size = MIB; size <= 1024 * MIB; size *= 2) {
+        struct single single = { .size = size };
+        stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL };
+        options.budget.allocation = MIB;
+        stint_outcome outcome = run_task(allocate_once, &single, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM);
+        assert_true(outcome.usage.peak < 64 * KIB);
+        options.budget.allocation = 0;
+        options.account = account;
+        outcome = run_task(allocate_once, &single, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_ACCOUNT, EDQUOT);
+        assert_true(outcome.usage.peak < 64 * KIB);
+    }
+    stint_account_release(account);
+}
+
+static int allocate_and_free_once(void *arg, void **value)
+{
+    const struct single *single = arg;
+    (void)value;
+    void *block = keep(stint_malloc(single->size));
+    stint_free(block);
+    return block != NULL ? 0 : ENOMEM;
+}
+
+static int allocate_and_free_inside(void *arg, void **value)
+{
+    stint_outcome outcome;
+    (void)value;
+    int error = stint_run(allocate_and_free_once, arg, NULL, &outcome);
+    return error != 0 ? error : outcome.error;
+}
+
+TEST(a_large_block_counts_for_the_peak_however_short_it_lived)
+{
+    for (size_t size = MIB; size <= 64 * MIB; size *= 2) {
+        struct single single = { .size = size };
+        stint_outcome outcome = run_task(allocate_and_free_once, &single, NULL);
+        assert_ok(outcome);
+        assert_in_range(outcome.usage.peak, size, size + size / 4);
+        outcome = run_task(allocate_and_free_inside, &single, NULL);
+        assert_ok(outcome);
+        assert_in_range(outcome.usage.peak, size, size + size / 4);
+    }
+}
+
 /* Blocks go to another thread, which frees them. */
 struct handover {
     _Atomic(void *) block;

@@ -397,6 +397,48 @@ TEST_WITH(what_branches_hold_together_is_compared_with_the_memory_limit, start, 
     }
 }
 
+struct wish {
+    size_t size;
+    bool granted;
+};
+
+static int wish(void *arg, void **value)
+{
+    struct wish *wish = arg;
+    (void)value;
+    keep(stint_malloc(100));
+    void *block = keep(stint_malloc(wish->size));
+    wish->granted = block != NULL;
+    stint_free(block);
+    return 0;
+}
+
+static int wish_elsewhere(void *arg, void **value)
+{
+    struct fork fork;
+    (void)value;
+    fork_start(&fork, wish, arg);
+    await_theft(&fork);
+    return fork_join(&fork, NULL);
+}
+
+TEST_WITH(the_peak_counts_what_a_branch_was_granted_and_nothing_it_was_refused, start, no_thieves)
+{
+    for (size_t size = MIB; size <= 64 * MIB; size *= 2) {
+        struct wish wished = { .size = size };
+        stint_outcome outcome = run_task(wish_elsewhere, &wished, NULL);
+        assert_ok(outcome);
+        assert_true(wished.granted);
+        assert_in_range(outcome.usage.peak, size, size + size / 4);
+        stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL };
+        options.budget.allocation = MIB / 2;
+        outcome = run_task(wish_elsewhere, &wished, &options);
+        assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM);
+        assert_false(wished.granted);
+        assert_true(outcome.usage.peak < MIB / 2);
+    }
+}
+
 static atomic_int turn;
 
 static int hold_for_a_while(void *arg, void **value)
