@@ -154,6 +154,15 @@ TEST_IN_FOLDER(each_limit_stops_it_behind_a_wall_too)
     json_decref(report);
 }
 
+/* Newer libraries are done with these before the deadline: libxml2 2.15 parses the first, and SQLite refuses the
+ * second. */
+static bool newer_libraries_stop(json_t *report, size_t i)
+{
+    return (strcmp(word(report, i, "file"), "./attributes.xml") == 0 && strcmp(came_of(report, i), "ok none ") == 0) ||
+           (strcmp(word(report, i, "file"), "./wide-field.sql") == 0 &&
+            strcmp(word(report, i, "reason"), "failed") == 0);
+}
+
 /* Over each of them one call of its library sits for seconds. How late the deadline comes, scripts/demo prints. */
 TEST_IN_FOLDER(a_deadline_holds_whatever_a_library_does)
 {
@@ -171,7 +180,7 @@ TEST_IN_FOLDER(a_deadline_holds_whatever_a_library_does)
     size_t count = json_array_size(report) - 1;
     assert_int_equal(count, sizeof kept / sizeof *kept + 3);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(came_of(report, i), "error deadline ") != 0)
+        if (strcmp(came_of(report, i), "error deadline ") != 0 && !newer_libraries_stop(report, i))
             fail_msg("%s: %s", word(report, i, "file"), came_of(report, i));
         assert_true(json_integer_value(json_object_get(json_array_get(report, i), "wall_ns")) < 1000000000);
     }
