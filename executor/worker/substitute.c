@@ -133,13 +133,8 @@ static struct sti_worker *start_one(stint_pool *pool)
         return NULL;
     struct sti_worker *substitute = &pool->workers[index];
     sti_worker_init(substitute, pool, index);
-    atomic_fetch_add_explicit(&pool->alive, 1, memory_order_relaxed);
-    atomic_store_explicit(&substitutes->slots, index + 1, memory_order_release);
-    if (sti_above.start_substitute(substitute))
-        return substitute;
-    atomic_store_explicit(&substitutes->slots, index, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&pool->alive, 1, memory_order_relaxed);
-    return NULL;
+    atomic_store_explicit(&substitutes->slots, index + 1, memory_order_release); /* for good: thieves look at it now */
+    return start_vacant(pool, substitute);
 }
 
 /* The substitute that takes it, or NULL. */

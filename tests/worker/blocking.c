@@ -3,6 +3,10 @@
  * Blocking regions: a spare takes the place of a task that sleeps, no more of them than there may be, and gives it
  * back; and regions that are nested, left open, interrupted or nobody's. */
 #include "executor/pool/pool.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include "pools.h"
 
 static unsigned active(stint_pool *pool)
@@ -183,6 +187,68 @@ TEST(there_are_no_more_spares_than_allowed)
         assert_all_in_their_places(pool);
         assert_int_equal(stint_pool_destroy(pool), 0);
     }
+}
+
+/* No stack that a thread may have left behind is as large. */
+#define STACK (256 * MIB)
+
+/* So that no address space is left for such a stack. */
+static void let_threads_fail(bool fail)
+{
+    unsigned long pages;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    struct rlimit limit = { .rlim_max = RLIM_INFINITY };
+    limit.rlim_cur = fail ? pages * (rlim_t)sysconf(_SC_PAGESIZE) + STACK / 2 : RLIM_INFINITY;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    void *stack = mmap(NULL, STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack != MAP_FAILED)
+        munmap(stack, STACK);
+    if (fail && stack != MAP_FAILED)
+        skip(); /* qemu limits no address space */
+}
+
+/* The first sleeper gets no substitute. The other worker looks for tasks everywhere meanwhile. */
+TEST(a_substitute_whose_thread_could_not_be_started_is_started_later)
+{
+    stint_pool *pool = make_pool(.workers = 2, .substitutes = 1, .stack_size = STACK);
+    for (int i = 0; i < 50; i++) {
+        struct sleep sleeps[2] = { 0 };
+        let_threads_fail(true);
+        stint_future *first = submit(pool, sleep_and_wake, &sleeps[0], NULL);
+        gate_await(&sleeps[0].asleep, 1);
+        assert_int_equal(take(submit(pool, do_nothing, NULL, NULL)).status, STINT_OK);
+        if (i == 0)
+            assert_int_equal(read_pool(pool).unreplaced, 1);
+        let_threads_fail(false);
+        stint_future *second = submit(pool, sleep_and_wake, &sleeps[1], NULL);
+        gate_await(&sleeps[1].asleep, 1);
+        assert_int_equal(take(submit(pool, do_nothing, NULL, NULL)).status, STINT_OK);
+        for (int k = 0; k < 2; k++) {
+            gate_open(&sleeps[k].asleep);
+            gate_open(&sleeps[k].awake);
+        }
+        assert_int_equal(take(first).status, STINT_OK);
+        assert_int_equal(take(second).status, STINT_OK);
+    }
+    assert_int_equal(read_pool(pool).substitutes, 1);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+TEST(a_pool_ends_whose_substitute_never_had_a_thread)
+{
+    stint_pool *pool = make_pool(.workers = 1, .substitutes = 2, .stack_size = STACK);
+    struct sleep sleep = { 0 };
+    let_threads_fail(true);
+    stint_future *sleeper = submit(pool, sleep_and_wake, &sleep, NULL);
+    gate_await(&sleep.asleep, 1);
+    gate_open(&sleep.asleep);
+    gate_open(&sleep.awake);
+    assert_int_equal(take(sleeper).status, STINT_OK);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    let_threads_fail(false);
 }
 
 /* A task that comes back goes on at once, beside the spare's; but then nothing is begun before one place is free. */
