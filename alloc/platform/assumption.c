@@ -5,10 +5,13 @@
 
 #include "assumption.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <stint/stint.h>
 #include <string.h>
 #include <unistd.h>
@@ -158,6 +161,15 @@ static bool knows_jumps(void)
 }
 #endif
 
+/* Of libc's own, to which the loader has set a pointer in every thread. */
+static bool knows_variables(void)
+{
+    struct link_map *libc = sti_module_of((const void *)(uintptr_t)abs);
+    void *variables = NULL;
+    return libc != NULL && dlinfo(libc, RTLD_DI_TLS_DATA, &variables) == 0 && variables != NULL &&
+           (uintptr_t)variables == sti_module_thread_variables(libc);
+}
+
 /* --- All of them. --- */
 
 atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
@@ -172,6 +184,7 @@ static void assumption_note(enum sti_assumption assumption, bool holds)
 void sti_assumptions_start(void)
 {
     assumption_note(STI_ASSUMED_JUMPS, knows_jumps());
+    assumption_note(STI_ASSUMED_VARIABLES, knows_variables());
 }
 
 static __attribute__((noinline, cold)) void run_the_others(void)
@@ -207,6 +220,9 @@ static const char *const lines[STI_ASSUMPTIONS] = {
         ("leaving a task's code, whose allocations fail instead: the unwinder does not find the frame "
          "that has called another\n"), /* in parentheses, for clang */
     [STI_ASSUMED_JUMPS] = "ending what a longjmp passes: this libc keeps the stack pointer of a jump otherwise\n",
+    [STI_ASSUMED_VARIABLES] =
+        ("giving back a failed task's memory where a module was loaded late that has thread-local variables: this libc "
+         "keeps their place otherwise\n"),
 };
 
 static char text[1024]; /* under the lock; not written to again once it has been told */

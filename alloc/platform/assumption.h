@@ -11,11 +11,13 @@
 #include <stdbool.h>
 
 enum sti_assumption {
-    STI_ASSUMED_HEAPS,    /* mimalloc's walks of a heap see each block once, and tell of its pages and their owner */
-    STI_ASSUMED_SIZES,    /* a block of mimalloc's is no larger than backend.h expects */
-    STI_ASSUMED_COUNTS,   /* mimalloc counts a heap's pages */
-    STI_ASSUMED_UNWINDER, /* the unwinder, and our own reading of its tables, find the frame that has called another */
-    STI_ASSUMED_JUMPS,    /* libc's setjmp keeps the stack pointer where it is read (sti_resume_point_stack_pointer) */
+    STI_ASSUMED_HEAPS,     /* mimalloc's walks of a heap see each block once, and tell of its pages and their owner */
+    STI_ASSUMED_SIZES,     /* a block of mimalloc's is no larger than backend.h expects */
+    STI_ASSUMED_COUNTS,    /* mimalloc counts a heap's pages */
+    STI_ASSUMED_UNWINDER,  /* the unwinder, and our own reading of its tables, find the frame that has called another */
+    STI_ASSUMED_JUMPS,     /* libc's setjmp keeps the stack pointer where it is read (sti_resume_point_stack_pointer) */
+    STI_ASSUMED_VARIABLES, /* libc keeps where thread-local variables are where it is read
+                              (sti_module_thread_variables) */
     STI_ASSUMPTIONS,
 };
 

@@ -33,6 +33,8 @@
  *   STI_TICKS                    1: there is a counter that is quicker to read than the system's clock, sti_ticks();
  *                                in sti_ticks_of_reading() of it the clock is read
  *   sti_indirect(resolver)       the code that an indirect function's resolver chooses, called as the loader does it
+ *   sti_thread_variables(offset) where in the calling thread a module's variables begin that the loader says to lie at
+ *                                this offset of each thread (l_tls_offset); 0: it says that they lie at none
  *   STI_SYSTEM_CALLS             the architecture that seccomp names for system calls; STI_SYSTEM_CALLS_END: calls of
  *                                another kind have numbers from there on */
 #ifndef STI_ALLOC_PLATFORM_MACHINE_H

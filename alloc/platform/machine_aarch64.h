@@ -141,6 +141,13 @@ static inline uintptr_t sti_indirect(uintptr_t resolver)
     return ((uintptr_t(*)(uint64_t, const __ifunc_arg_t *))resolver)(features._hwcap | _IFUNC_ARG_HWCAP, &features);
 }
 
+/* --- Thread-local variables. --- */
+
+static inline uintptr_t sti_thread_variables(ptrdiff_t offset)
+{
+    return offset >= 0 ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)offset : 0;
+}
+
 /* --- System calls. --- */
 
 #define STI_SYSTEM_CALLS AUDIT_ARCH_AARCH64

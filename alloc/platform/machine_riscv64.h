@@ -134,6 +134,13 @@ static inline uintptr_t sti_indirect(uintptr_t resolver)
     return ((uintptr_t(*)(uint64_t, sti_riscv_ask *, void *))resolver)(getauxval(AT_HWCAP), sti_riscv_ask_kernel, NULL);
 }
 
+/* --- Thread-local variables. --- */
+
+static inline uintptr_t sti_thread_variables(ptrdiff_t offset)
+{
+    return offset >= 0 ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)offset : 0;
+}
+
 /* --- System calls. --- */
 
 #define STI_SYSTEM_CALLS AUDIT_ARCH_RISCV64

@@ -5,6 +5,7 @@
 #define STI_ALLOC_PLATFORM_MACHINE_X86_64_H
 
 #include <linux/audit.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -144,6 +145,13 @@ static inline uint64_t sti_ticks_of_reading(void)
 static inline uintptr_t sti_indirect(uintptr_t resolver)
 {
     return ((uintptr_t(*)(void))resolver)();
+}
+
+/* --- Thread-local variables. --- */
+
+static inline uintptr_t sti_thread_variables(ptrdiff_t offset)
+{
+    return offset > 0 ? (uintptr_t)pthread_self() - (uintptr_t)offset : 0;
 }
 
 /* --- System calls. --- */

@@ -219,6 +219,15 @@ uintptr_t sti_libc_code(const char *name)
     return ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC ? sti_indirect(address) : address;
 }
 
+/* The bits, the number of elements, and the place of the field. */
+uintptr_t sti_module_thread_variables(const struct link_map *module)
+{
+    const uint32_t *field = sti_libc_function("_thread_db_link_map_l_tls_offset");
+    if (module == NULL || field == NULL || field[0] != 8 * sizeof(ptrdiff_t) || field[1] != 1)
+        return 0;
+    return sti_thread_variables(*(const volatile ptrdiff_t *)((uintptr_t)module + field[2]));
+}
+
 /* --- libc's own functions of locks, specific values and jumps. Without overrides there is nothing here. Any thread. */
 
 #if STI_OVERRIDES

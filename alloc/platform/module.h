@@ -47,6 +47,12 @@ bool sti_module_imports(struct sti_module module, const char *name);
 /* Whether it defines it at all, an indirect one too. */
 bool sti_module_defines(const struct link_map *module, const char *name);
 
+/* Where the calling thread has the thread-local variables of a module whose place is the same in every thread; 0: it is
+ * not, or the module is not known. Of such a module that was loaded after the thread began dl_iterate_phdr says
+ * nothing: the loader has set no pointer to the variables. Where it has said so to itself is told by libc to debuggers
+ * alone (libthread_db), so it is tried out (assumption.h). */
+uintptr_t sti_module_thread_variables(const struct link_map *module);
+
 /* libc's own function, for the overrides that go on to it. */
 void *sti_libc_function(const char *name);
 

@@ -20,7 +20,9 @@
 #include "alloc/heap/retained.h"
 #include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/cxx.h"
+#include "alloc/platform/assumption.h"
 #include "alloc/platform/caller.h"
+#include "alloc/platform/module.h"
 #include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/reporting.h"
@@ -284,16 +286,28 @@ static void have_data_scanned(struct scan *scan, const struct dl_phdr_info *info
     }
 }
 
+/* 0: it has none of this module's. */
+static uintptr_t begin_of_thread_local(struct scan *scan, const struct dl_phdr_info *info)
+{
+    if (info->dlpi_tls_data != NULL)
+        return (uintptr_t)info->dlpi_tls_data;
+    if (sti_assumption_fails(STI_ASSUMED_VARIABLES)) {
+        scan->blind = true;
+        return 0;
+    }
+    return sti_module_thread_variables(sti_module_of((const void *)sti_caller_module_at(info).begin));
+}
+
 /* Of the calling thread, where it has any of this module's. Nobody else takes them away, but their name. */
 static void have_thread_local_scanned(struct scan *scan, const struct dl_phdr_info *info)
 {
-    uintptr_t begin = (uintptr_t)info->dlpi_tls_data;
-    struct part part = { .begin = begin,
-                         .range = { .base = begin, .module = info->dlpi_name, .where = "thread-local" } };
-    for (size_t i = 0; begin != 0 && i < info->dlpi_phnum; i++) {
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        part.end = begin + segment->p_memsz;
-        if (segment->p_type == PT_TLS)
+        uintptr_t begin = segment->p_type == PT_TLS ? begin_of_thread_local(scan, info) : 0;
+        struct part part = { .begin = begin,
+                             .end = begin + segment->p_memsz,
+                             .range = { .base = begin, .module = info->dlpi_name, .where = "thread-local" } };
+        if (begin != 0)
             have_scanned(scan, &part, sti_module_lasts(info));
     }
 }

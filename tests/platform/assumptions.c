@@ -44,6 +44,8 @@ size_t __real_sti_callstack(void **frames, size_t depth, const void *caller);
 size_t __wrap_sti_callstack(void **frames, size_t depth, const void *caller);
 uintptr_t __real_sti_resume_point_stack_pointer(const struct __jmp_buf_tag *landing);
 uintptr_t __wrap_sti_resume_point_stack_pointer(const struct __jmp_buf_tag *landing);
+uintptr_t __real_sti_module_thread_variables(const struct link_map *module);
+uintptr_t __wrap_sti_module_thread_variables(const struct link_map *module);
 void __real_sti_way_leave(uintptr_t target, const sigset_t *mask);
 void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask);
 
@@ -104,6 +106,11 @@ uintptr_t __wrap_sti_resume_point_stack_pointer(const struct __jmp_buf_tag *land
     return __real_sti_resume_point_stack_pointer(landing) ^ (is_otherwise("jumps") ? 0x5500 : 0);
 }
 
+uintptr_t __wrap_sti_module_thread_variables(const struct link_map *module)
+{
+    return __real_sti_module_thread_variables(module) + (is_otherwise("variables") ? sizeof(uintptr_t) : 0);
+}
+
 static unsigned looked_at_jumps;
 
 void __wrap_sti_way_leave(uintptr_t target, const sigset_t *mask)
@@ -119,7 +126,8 @@ enum features {
     GIVING_BACK = 1 << 1,
     LEAVING = 1 << 2,
     JUMPS = 1 << 3,
-    ALL = (1 << 4) - 1,
+    ROLLING_BACK = 1 << 4,
+    ALL = (1 << 5) - 1,
 };
 
 struct loop {
@@ -192,6 +200,23 @@ static bool looks_at_jumps(void)
     return looked_at_jumps > 0;
 }
 
+static int fail_with_a_block(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return malloc(1000) == NULL ? ENOMEM : EIO;
+}
+
+/* With a module that has thread-local variables, and was loaded when this thread was there. */
+static bool rolls_back(void)
+{
+    stint_outcome outcome;
+    assert_non_null(dlopen("libstdc++.so.6", RTLD_NOW));
+    assert_int_equal(stint_run(fail_with_a_block, NULL, NULL, &outcome), 0);
+    assert_int_equal(outcome.error, EIO);
+    return outcome.usage.kept == 0;
+}
+
 static enum features features_that_are_on(void)
 {
     enum features on = 0;
@@ -199,6 +224,7 @@ static enum features features_that_are_on(void)
     on |= knows_what_is_given_up() ? GIVING_BACK : 0;
     on |= (on & TASKS) == 0 || leaves_code() ? LEAVING : 0;
     on |= looks_at_jumps() ? JUMPS : 0;
+    on |= (on & TASKS) == 0 || rolls_back() ? ROLLING_BACK : 0;
     return on;
 }
 
@@ -216,6 +242,7 @@ static const struct otherwise {
     { "unwinder", LEAVING, "leaving a task's code" },
     { "call frame tables", LEAVING, "leaving a task's code" },
     { "jumps", JUMPS, "ending what a longjmp passes: " },
+    { "variables", ROLLING_BACK, "giving back a failed task's memory " },
 };
 
 static const struct otherwise *named;
@@ -304,6 +331,11 @@ TEST(code_whose_frames_are_not_found_is_refused_its_blocks)
 TEST(a_jump_that_cannot_be_read_is_made_and_not_looked_at)
 {
     start_otherwise("jumps");
+}
+
+TEST(where_variables_of_a_late_module_are_not_found_failed_tasks_keep_their_memory)
+{
+    start_otherwise("variables");
 }
 
 int main(void)
