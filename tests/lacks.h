@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -64,6 +66,31 @@ static inline unsigned threads_of_the_process(void)
 static inline const char *lack_of_lone_threads(void)
 {
     return threads_of_the_process() == 1 ? NULL : "this system runs a thread of its own beside the program's only one";
+}
+
+/* Of a process, by a line of its status: has it the signal in that mask? */
+static inline bool has_signal_in(pid_t process, const char *name, int signal)
+{
+    char path[64], line[256], format[32];
+    unsigned long long mask = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    snprintf(format, sizeof format, "%s: %%llx", name);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file))
+        sscanf(line, format, &mask);
+    if (file != NULL)
+        fclose(file);
+    return (mask & 1ULL << (signal - 1)) != 0;
+}
+
+/* An emulation has handlers of its own for all signals, which the system tells of in the program's place. */
+static inline const char *lack_of_told_handlers(void)
+{
+    struct sigaction action;
+    bool is_default = sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == SIG_DFL;
+    return is_default && has_signal_in(getpid(), "SigCgt", SIGUSR2)
+               ? "this system does not tell which signals a program handles"
+               : NULL;
 }
 
 /* Bytes of this process in memory, read without allocating; 0: the system does not say. */
