@@ -145,7 +145,7 @@ static inline uintptr_t sti_indirect(uintptr_t resolver)
 
 static inline uintptr_t sti_thread_variables(ptrdiff_t offset)
 {
-    return offset >= 0 ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)offset : 0;
+    return offset > 0 ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)offset : 0;
 }
 
 /* --- System calls. --- */
