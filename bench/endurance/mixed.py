@@ -208,7 +208,7 @@ class BatchLoad(Load):
         bad = [os.path.join(BOMBS, name) for name in CRIMES
                if not (in_place and (name.endswith(".bad") or name == "long-search.sql"))]
         paths = self.good + bad
-        process = subprocess.Popen([self.program, "--quiet", "--json", "-", "--timeout", "500ms", "--memory", "64M", "-j", "2",
+        process = subprocess.Popen([self.program, "--quiet", "--json", "-", "--timeout", "2s", "--memory", "64M", "-j", "2",
                                     *(["--in-place"] if in_place else []), *paths], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True)
         self.pid = process.pid
