@@ -9,7 +9,7 @@
 
 #include <sys/mman.h>
 
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)getpagesize())
 
 /* What a task does and has done; it lies on the test's stack, which is no root. */
 struct work {

@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)getpagesize())
 #define FIXED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)
 #define BOTH (PROT_READ | PROT_WRITE)
 

@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)getpagesize())
 #define PAGES 256
 #define STRETCH ((uintptr_t)1 << 40) /* where neither the system nor mimalloc puts anything by itself */
 #define DEPTH 3

@@ -8,7 +8,7 @@
 
 #include "alloc/heap/mapping.h"
 
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)getpagesize())
 #define BOTH (PROT_READ | PROT_WRITE)
 #define TIMES 1000
 

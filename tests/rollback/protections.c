@@ -8,10 +8,10 @@
 
 #include "alloc/rollback/undo.h"
 
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)getpagesize())
 #define BOTH (PROT_READ | PROT_WRITE)
 #define STACKS 200
-#define STACK (64 * KIB)
+#define STACK (16 * PAGE)
 
 /* On the test's stack, which is no root. */
 struct work {
@@ -289,7 +289,12 @@ TEST(a_guard_page_of_another_heap_stays_where_the_task_has_opened_a_range_in_par
 {
     (void)state;
     struct work work = { .size = MIB };
-    assert_int_equal(run_task(free_what_it_has_opened, &work, NULL).error, EIO);
+    int error = run_task(free_what_it_has_opened, &work, NULL).error;
+    if (error == ENOMEM && PAGE > 4 * KIB) {
+        print_message("not tested: mimalloc does not give pages of this size from one heap to another\n");
+        skip();
+    }
+    assert_int_equal(error, EIO);
     assert_false(is_readable(work.other));
     assert_true(is_readable(work.other + PAGE));
     assert_int_equal(mprotect(work.other, PAGE, BOTH), 0);
