@@ -118,7 +118,7 @@ bool sti_frames_may_be_left(const struct sti_scope *innermost)
 bool sti_frames_may_be_cut(const struct sti_scope *innermost)
 {
     struct sti_walk walk = sti_walk_begin(sti_registers_here(), innermost->frame, NULL);
-    return may_be_left(&walk, STI_LEFT_BY_JUMP | STI_LEFT_AT_END);
+    return sti_assumptions_before_leaving() && may_be_left(&walk, STI_LEFT_BY_JUMP | STI_LEFT_AT_END);
 }
 
 static stint_deferral safe_waits_for(const struct sti_scope *innermost, const struct sti_registers *at,

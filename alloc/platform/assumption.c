@@ -173,7 +173,9 @@ static bool knows_variables(void)
 /* --- All of them. --- */
 
 atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
-static atomic_bool all_have_run; /* release, acquire: a thread that reads true also reads the results */
+/* Release, acquire: a thread that reads true also reads the results. */
+static atomic_bool backend_is_tried;
+static atomic_bool unwinder_is_tried;
 
 static void assumption_note(enum sti_assumption assumption, bool holds)
 {
@@ -187,7 +189,7 @@ void sti_assumptions_start(void)
     assumption_note(STI_ASSUMED_VARIABLES, knows_variables());
 }
 
-static __attribute__((noinline, cold)) void run_the_others(void)
+static __attribute__((noinline, cold)) void try_backend(void)
 {
     sti_backend_heap *heap = sti_process_begin_heap(NULL);
     if (heap == NULL)
@@ -196,17 +198,25 @@ static __attribute__((noinline, cold)) void run_the_others(void)
     assumption_note(STI_ASSUMED_COUNTS, knows_counts(heap));
     assumption_note(STI_ASSUMED_SIZES, knows_sizes(heap));
     sti_backend_heap_destroy(heap);
-    sti_unwinder_load();
-    if (!sti_unwinder_is_loaded())
-        return; /* nothing is known of it: the caller refuses, and the next call tries again */
-    assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder(sti_registers_here().sp));
-    atomic_store_explicit(&all_have_run, true, memory_order_release);
+    atomic_store_explicit(&backend_is_tried, true, memory_order_release);
 }
 
 void sti_assumptions_before_use(void)
 {
-    if (__builtin_expect(!atomic_load_explicit(&all_have_run, memory_order_acquire), 0))
-        run_the_others();
+    if (__builtin_expect(!atomic_load_explicit(&backend_is_tried, memory_order_acquire), 0))
+        try_backend();
+}
+
+bool sti_assumptions_before_leaving(void)
+{
+    if (atomic_load_explicit(&unwinder_is_tried, memory_order_acquire))
+        return true;
+    sti_unwinder_load();
+    if (!sti_unwinder_is_loaded())
+        return false; /* nothing is known of it */
+    assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder(sti_registers_here().sp));
+    atomic_store_explicit(&unwinder_is_tried, true, memory_order_release);
+    return true;
 }
 
 /* --- Telling. --- */
@@ -232,6 +242,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 const char *sti_assumptions_describe(void)
 {
     sti_assumptions_before_use();
+    sti_assumptions_before_leaving();
     sti_real_mutex_lock(&lock);
     bool is_made = text[0] != '\0';
     for (size_t i = 0; i < STI_ASSUMPTIONS && !is_made; i++) {

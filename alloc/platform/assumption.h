@@ -21,10 +21,12 @@ enum sti_assumption {
     STI_ASSUMPTIONS,
 };
 
-/* At start: those that take well below a microsecond. Then, before anything else is done for a scope or a pool, the
- * others, once: 60 µs, half of it for the first look at tables that lie in files. Two threads at once find the same. */
+/* At start: those that take well below a microsecond. Then, before anything else is done for a scope or a pool, what is
+ * assumed of mimalloc, once. Before the first of them whose code may be left, what is assumed of the unwinder, which is
+ * loaded for it: false, if it cannot be, and the next call tries again. Two threads at once find the same. */
 void sti_assumptions_start(void);
 void sti_assumptions_before_use(void);
+bool sti_assumptions_before_leaving(void);
 
 /* Set by the above. */
 extern atomic_bool sti_assumption_failures[STI_ASSUMPTIONS] __attribute__((visibility("hidden")));

@@ -23,7 +23,8 @@
 #include "unwinder.h"
 
 atomic_bool sti_link_is_good;
-static atomic_bool is_settled;
+atomic_bool sti_link_is_settled;
+static atomic_bool is_known; /* whether it is good */
 
 /* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
  * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
@@ -154,14 +155,27 @@ static bool is_good(const stint_link_report *report)
     return !STI_OVERRIDES || (report->metered && report->locked);
 }
 
-__attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags)
+static bool functions_are_ours(void)
 {
-    if (!atomic_load_explicit(&is_settled, memory_order_acquire)) {
+    if (!atomic_load_explicit(&is_known, memory_order_acquire)) {
         stint_link_report report = link_look();
         atomic_store_explicit(&sti_link_is_good, is_good(&report), memory_order_relaxed);
-        atomic_store_explicit(&is_settled, true, memory_order_release);
+        atomic_store_explicit(&is_known, true, memory_order_release);
     }
-    return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed) || (flags & STINT_ALLOW_UNMETERED) != 0;
+    return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed);
+}
+
+__attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags, bool may_be_left)
+{
+    if (!functions_are_ours() && (flags & STINT_ALLOW_UNMETERED) == 0)
+        return false;
+    if (!may_be_left)
+        return true;
+    if (!sti_assumptions_before_leaving())
+        return false;
+    if (functions_are_ours())
+        atomic_store_explicit(&sti_link_is_settled, true, memory_order_relaxed);
+    return true;
 }
 
 #define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
@@ -186,7 +200,7 @@ int stint_link_check(stint_link_report *report)
     int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, off), &found, sizeof found);
     if (error != 0)
         return error;
-    return is_good(&found) && sti_backend_check() == 0 ? 0 : ENOTSUP;
+    return is_good(&found) && sti_backend_check() == 0 && sti_unwinder_is_loaded() ? 0 : ENOTSUP;
 }
 
 /* --- Which stint this is, and which mimalloc is behind it. Any thread. --- */
@@ -206,8 +220,6 @@ int sti_backend_check(void)
     if (!is_known_backend())
         return ENOTSUP;
     sti_assumptions_before_use();
-    if (!sti_unwinder_is_loaded())
-        return ENOTSUP;
     return sti_assumption_fails(STI_ASSUMED_HEAPS) || sti_assumption_fails(STI_ASSUMED_SIZES) ? ENOTSUP : 0;
 }
 

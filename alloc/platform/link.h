@@ -10,17 +10,19 @@
 #include <stint/stint.h>
 
 /* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes
- * later in the order of the search. */
+ * later in the order of the search. The second by the first call that runs code which may be left, where the unwinder
+ * is there, too. */
 extern atomic_bool sti_link_is_good __attribute__((visibility("hidden")));
+extern atomic_bool sti_link_is_settled __attribute__((visibility("hidden")));
 
 /* The same before that is known, and where the flags may allow it all the same. */
-bool sti_link_allows_uncommon(unsigned flags);
+bool sti_link_allows_uncommon(unsigned flags, bool may_be_left);
 
-/* May something be run with these flags of its options? */
-static inline bool sti_link_allows(unsigned flags)
+/* May something be run with these flags of its options? Code that may be left needs the unwinder. */
+static inline bool sti_link_allows(unsigned flags, bool may_be_left)
 {
-    return __builtin_expect(atomic_load_explicit(&sti_link_is_good, memory_order_relaxed), 1) ||
-           sti_link_allows_uncommon(flags);
+    return __builtin_expect(atomic_load_explicit(&sti_link_is_settled, memory_order_relaxed), 1) ||
+           sti_link_allows_uncommon(flags, may_be_left);
 }
 
 static inline bool sti_link_flags_valid(unsigned flags)

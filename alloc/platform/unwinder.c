@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * libgcc's unwinder, which is loaded when the first task is run, and not with this library: that would take a tenth of
- * the time of a process which does nothing. Any thread.
+ * libgcc's unwinder, which is loaded when the first task is run whose code may be left, and not with this library: that
+ * would take a tenth of the time of a process which does nothing. Any thread.
  *
  * What is compiled here calls libgcc's functions by their names, some of it by the compiler's doing: what a frame with
  * a cleanup is made of. These names are defined here, for this library alone, and jump into libgcc. A program in which

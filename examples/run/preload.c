@@ -249,21 +249,35 @@ static int make_and_drop(void *unused, void **value)
     return 0;
 }
 
+static int do_nothing(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    return 0;
+}
+
+/* As the program will be: in a task that is never left, for which the library loads no unwinder. */
+static bool runs_in_task(stint_fn *fn, unsigned flags, stint_outcome *outcome)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = STINT_FAIL;
+    options.flags = flags;
+    return stint_run(fn, NULL, &options, outcome) == 0 && outcome->status == STINT_OK;
+}
+
 /* A program that a whole libstdc++ is linked into, as gcc's cc1 is, has operators of its own. They ask malloc, which
  * counts: one block shows it. */
 static bool operators_are_counted(void)
 {
-    stint_options options = STINT_OPTIONS_INIT;
     stint_outcome outcome;
-    options.flags = STINT_ALLOW_UNMETERED;
-    return stint_run(make_and_drop, NULL, &options, &outcome) == 0 && outcome.status == STINT_OK &&
-           outcome.usage.allocated > 0;
+    return runs_in_task(make_and_drop, STINT_ALLOW_UNMETERED, &outcome) && outcome.usage.allocated > 0;
 }
 
 static const char *why_not_metered(char room[RECORD_MESSAGE_ROOM])
 {
     stint_link_report link = STINT_LINK_REPORT_INIT;
-    if (stint_link_check(&link) == 0)
+    stint_outcome outcome;
+    if (runs_in_task(do_nothing, 0, &outcome) || stint_link_check(&link) == 0)
         return NULL;
     if (link.function != NULL && strncmp(link.function, "operator ", strlen("operator ")) == 0 && link.locked &&
         operators_are_counted())
