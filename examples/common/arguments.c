@@ -46,7 +46,7 @@ arguments_next arguments_read(const struct arguments *arguments, void *options, 
         if (option == 'h')
             return fputs(arguments->help, stdout), ARGUMENTS_DONE;
         if (option == 'V')
-            return printf("%s %s\n", arguments->program, stint_version()), ARGUMENTS_DONE;
+            return printf("%s %s\n", arguments->program, STINT_VERSION), ARGUMENTS_DONE;
         bool odd = option == ':' || option == '?';
         if (!(odd ? bad_option(arguments->known, option, argv) : arguments->read(options, option)))
             return ARGUMENTS_BAD;

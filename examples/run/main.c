@@ -12,7 +12,6 @@
 #include "program.h"
 #include "text.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -81,37 +80,38 @@ static int complain(const char *about, const char *what)
 
 /* --- What is preloaded. --- */
 
-/* Beside this program where it was built, or else where it is installed. */
-static bool find_module(char module[PATH_MAX])
+/* Beside this program where it was built, or else where it is installed; and the library some folders above. */
+static bool find_module(char module[PATH_MAX], char library[PATH_MAX])
 {
-    ssize_t length = readlink("/proc/self/exe", module, PATH_MAX - 1);
-    char *name = NULL;
+    char folder[PATH_MAX - 64] = ".";
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (length > 0) {
-        module[length] = '\0';
-        name = strrchr(module, '/') + 1;
-        snprintf(name, (size_t)(module + PATH_MAX - name), "%s", RUN_MODULE);
+        folder[length] = '\0';
+        *strrchr(folder, '/') = '\0';
     }
-    if (name != NULL && access(module, R_OK) == 0)
+    snprintf(module, PATH_MAX, "%s/%s", folder, RUN_MODULE);
+    snprintf(library, PATH_MAX, "%s/../../%s", folder, RUN_LIBRARY);
+    if (length > 0 && access(module, R_OK) == 0)
         return true;
     snprintf(module, PATH_MAX, "%s/%s", RUN_MODULE_FOLDER, RUN_MODULE);
+    snprintf(library, PATH_MAX, "%s/../%s", RUN_MODULE_FOLDER, RUN_LIBRARY);
     return access(module, R_OK) == 0;
 }
 
 static int preload(const struct run *run, int record_fd)
 {
     char module[PATH_MAX];
+    char library[PATH_MAX];
     char list[3 * PATH_MAX];
     char record[64];
-    Dl_info library;
     const char *before = getenv("LD_PRELOAD");
-    if (!find_module(module))
+    if (!find_module(module, library))
         return complain(module, "is not there");
-    if (dladdr((void *)stint_version, &library) == 0)
-        return complain("libstint.so.0", "was not found");
-    if (strpbrk(module, " :") != NULL || strpbrk(library.dli_fname, " :") != NULL)
+    if (access(library, R_OK) != 0)
+        return complain(library, "is not there");
+    if (strpbrk(module, " :") != NULL)
         return complain(module, "a path with a space or a colon in it cannot be preloaded");
-    snprintf(list, sizeof list, "%s:%s%s%s", module, library.dli_fname, before != NULL ? ":" : "",
-             before != NULL ? before : "");
+    snprintf(list, sizeof list, "%s:%s%s%s", module, library, before != NULL ? ":" : "", before != NULL ? before : "");
     snprintf(record, sizeof record, "/proc/%d/fd/%d", (int)getppid(), record_fd);
     if (before != NULL)
         setenv(RECORD_PRELOADED, before, 1);
