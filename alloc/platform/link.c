@@ -174,7 +174,7 @@ __attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags, bool may_be_
     if (!sti_assumptions_before_leaving())
         return false;
     if (functions_are_ours())
-        atomic_store_explicit(&sti_link_is_settled, true, memory_order_relaxed);
+        atomic_store_explicit(&sti_link_is_settled, true, memory_order_release);
     return true;
 }
 

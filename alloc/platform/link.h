@@ -11,7 +11,7 @@
 
 /* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes
  * later in the order of the search. The second by the first call that runs code which may be left, where the unwinder
- * is there, too. */
+ * is there, too: release, and acquire where it is read, for what was found out about the unwinder. */
 extern atomic_bool sti_link_is_good __attribute__((visibility("hidden")));
 extern atomic_bool sti_link_is_settled __attribute__((visibility("hidden")));
 
@@ -21,7 +21,8 @@ bool sti_link_allows_uncommon(unsigned flags, bool may_be_left);
 /* May something be run with these flags of its options? Code that may be left needs the unwinder. */
 static inline bool sti_link_allows(unsigned flags, bool may_be_left)
 {
-    return __builtin_expect(atomic_load_explicit(&sti_link_is_settled, memory_order_relaxed), 1) ||
+    const atomic_bool *known = may_be_left ? &sti_link_is_settled : &sti_link_is_good;
+    return __builtin_expect(atomic_load_explicit(known, memory_order_acquire), 1) ||
            sti_link_allows_uncommon(flags, may_be_left);
 }
 
