@@ -124,7 +124,7 @@ def check_live(core):
     must_show(shown, "stale", rf".* = .*{HEX} <no future>")
     must_show(shown, "pool", rf".* = {HEX} <pool books, 2 workers>")
     must_show(shown, "account", rf".* = {HEX} <account acme>")
-    must_show(shown, "outcome", r".* = error: allocation-limit, code 12 .*usage = {peak 2.0 MiB, .*wall_ns .*")
+    must_show(shown, "outcome", r".* = error: allocation-limit, code 12 .*usage = {samples \d+, .*wall_ns .*")
     must_show(shown, "help", "stint tasks .*", "stint scopes .*", "stint futures .*", "stint backtrace .*")
     if "exited normally" not in shown["all"]:
         sys.exit(f"the program did not go on as before:\n{shown['all']}")
