@@ -12,6 +12,7 @@
 #include "alloc/heap/free.h"
 #include "alloc/heap/heap.h"
 #include "alloc/interrupt/boundary.h"
+#include "alloc/platform/assumption.h"
 #include "alloc/platform/clock.h"
 #include "alloc/platform/link.h"
 #include "alloc/platform/module.h"
@@ -102,6 +103,8 @@ int stint_memprof_start(const stint_memprof_options *options)
     int error = memprof_take_options(&taken, options);
     if (error == 0)
         error = sti_backend_check(); /* first here, as a thread's first record may be made within an allocation */
+    if (error == 0 && !sti_assumptions_before_leaving()) /* what the loader allocates for it is not the program's */
+        error = ENOTSUP;
     if (error == 0)
         error = sti_tracked_prepare();
     if (error != 0)

@@ -22,6 +22,7 @@
 #include "machine.h"
 #include "module.h"
 #include "process.h"
+#include "thread.h"
 #include "unwinder.h"
 
 /* --- mimalloc: of a heap with more full pages than it would keep to itself if it were not told to. Pages of the system
@@ -207,16 +208,25 @@ void sti_assumptions_before_use(void)
         try_backend();
 }
 
+/* What the loader allocates and maps for it stays, so it is none of the task's, if this is one that may not be left and
+ * now calls another that may. */
+static __attribute__((noinline, cold)) bool try_unwinder(void)
+{
+    struct sti_thread *counted = sti_thread_counted;
+    sti_thread_counted = NULL;
+    sti_unwinder_load();
+    bool is_loaded = sti_unwinder_is_loaded(); /* false: nothing is known of it */
+    if (is_loaded) {
+        assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder(sti_registers_here().sp));
+        atomic_store_explicit(&unwinder_is_tried, true, memory_order_release);
+    }
+    sti_thread_counted = counted;
+    return is_loaded;
+}
+
 bool sti_assumptions_before_leaving(void)
 {
-    if (atomic_load_explicit(&unwinder_is_tried, memory_order_acquire))
-        return true;
-    sti_unwinder_load();
-    if (!sti_unwinder_is_loaded())
-        return false; /* nothing is known of it */
-    assumption_note(STI_ASSUMED_UNWINDER, knows_unwinder(sti_registers_here().sp));
-    atomic_store_explicit(&unwinder_is_tried, true, memory_order_release);
-    return true;
+    return atomic_load_explicit(&unwinder_is_tried, memory_order_acquire) || try_unwinder();
 }
 
 /* --- Telling. --- */
