@@ -80,8 +80,20 @@ static int complain(const char *about, const char *what)
 
 /* --- What is preloaded. --- */
 
+#ifndef RUN_ALLOCATOR /* the loader finds it quickly, or there is none */
+#define RUN_ALLOCATOR ""
+#define RUN_ALLOCATOR_BUILT ""
+#endif
+
+/* What is preloaded, in this order. */
+struct modules {
+    char module[PATH_MAX];
+    char library[PATH_MAX];
+    char allocator[PATH_MAX];
+};
+
 /* Beside this program where it was built, or else where it is installed; and the library some folders above. */
-static bool find_module(char module[PATH_MAX], char library[PATH_MAX])
+static bool find_modules(struct modules *found)
 {
     char folder[PATH_MAX - 64] = ".";
     ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
@@ -89,29 +101,32 @@ static bool find_module(char module[PATH_MAX], char library[PATH_MAX])
         folder[length] = '\0';
         *strrchr(folder, '/') = '\0';
     }
-    snprintf(module, PATH_MAX, "%s/%s", folder, RUN_MODULE);
-    snprintf(library, PATH_MAX, "%s/../../%s", folder, RUN_LIBRARY);
-    if (length > 0 && access(module, R_OK) == 0)
+    snprintf(found->module, PATH_MAX, "%s/%s", folder, RUN_MODULE);
+    snprintf(found->library, PATH_MAX, "%s/../../%s", folder, RUN_LIBRARY);
+    snprintf(found->allocator, PATH_MAX, "%s/%s/%s", folder, RUN_ALLOCATOR_BUILT, RUN_ALLOCATOR);
+    if (length > 0 && access(found->module, R_OK) == 0)
         return true;
-    snprintf(module, PATH_MAX, "%s/%s", RUN_MODULE_FOLDER, RUN_MODULE);
-    snprintf(library, PATH_MAX, "%s/../%s", RUN_MODULE_FOLDER, RUN_LIBRARY);
-    return access(module, R_OK) == 0;
+    snprintf(found->module, PATH_MAX, "%s/%s", RUN_MODULE_FOLDER, RUN_MODULE);
+    snprintf(found->library, PATH_MAX, "%s/../%s", RUN_MODULE_FOLDER, RUN_LIBRARY);
+    snprintf(found->allocator, PATH_MAX, "%s/%s", RUN_MODULE_FOLDER, RUN_ALLOCATOR);
+    return access(found->module, R_OK) == 0;
 }
 
 static int preload(const struct run *run, int record_fd)
 {
-    char module[PATH_MAX];
-    char library[PATH_MAX];
-    char list[3 * PATH_MAX];
+    struct modules found;
+    char list[4 * PATH_MAX];
     char record[64];
     const char *before = getenv("LD_PRELOAD");
-    if (!find_module(module, library))
-        return complain(module, "is not there");
-    if (access(library, R_OK) != 0)
-        return complain(library, "is not there");
-    if (strpbrk(module, " :") != NULL)
-        return complain(module, "a path with a space or a colon in it cannot be preloaded");
-    snprintf(list, sizeof list, "%s:%s%s%s", module, library, before != NULL ? ":" : "", before != NULL ? before : "");
+    if (!find_modules(&found))
+        return complain(found.module, "is not there");
+    if (access(found.library, R_OK) != 0)
+        return complain(found.library, "is not there");
+    if (strpbrk(found.module, " :") != NULL)
+        return complain(found.module, "a path with a space or a colon in it cannot be preloaded");
+    bool has_allocator = RUN_ALLOCATOR[0] != '\0' && access(found.allocator, R_OK) == 0;
+    snprintf(list, sizeof list, "%s:%s%s%s%s%s", found.module, found.library, has_allocator ? ":" : "",
+             has_allocator ? found.allocator : "", before != NULL ? ":" : "", before != NULL ? before : "");
     snprintf(record, sizeof record, "/proc/%d/fd/%d", (int)getppid(), record_fd);
     if (before != NULL)
         setenv(RECORD_PRELOADED, before, 1);
