@@ -19,9 +19,10 @@
 
 /* --- The limit on the whole process.
  *
- * One thread at a time looks: at a sample point of its task, or before a pool begins one, the thread that finds the
- * time of the next look over moves that on, by a compare-and-swap, and reads what the process holds. The next look is
- * due after 10 ms at most, and before what is left can have been filled.
+ * One thread looks: at a sample point of its task, or before a pool begins one, the thread that finds the time of the
+ * next look over moves that on, by a compare-and-swap, and reads what the process holds. The next look is due after
+ * 10 ms at most, and before what is left can have been filled; until that is known, after 0.1 ms, so that others look
+ * where the system keeps the thread from running.
  *
  * A look that finds too much gives back what nobody needs (global.h), and reads again: what a task committed and others
  * have freed may still lie with an idle worker. If that was not enough, it stops the task that holds most. since says
@@ -126,11 +127,13 @@ static void victim_stop(struct sti_thread *victim)
     sti_watch_wake(); /* it may be asleep */
 }
 
-static void make_room(uint64_t now, size_t held, size_t limit)
+/* The clock is read anew, after since: the thread may have been held up, and another has chosen a victim meanwhile. */
+static void make_room(size_t held, size_t limit)
 {
-    uint64_t before = atomic_load_explicit(&since, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&since, memory_order_acquire);
+    uint64_t now = sti_clock_now();
     if ((before != 0 && is_waited_for(now - before, held, limit)) ||
-        !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_relaxed, memory_order_relaxed))
+        !atomic_compare_exchange_strong_explicit(&since, &before, now, memory_order_release, memory_order_relaxed))
         return;
     atomic_store_explicit(&seen, held, memory_order_relaxed);
     sti_give_back_all();
@@ -167,13 +170,13 @@ static void global_look(uint64_t now)
     int cancellation = sti_thread_set_cancellation(PTHREAD_CANCEL_DISABLE);
     size_t limit = atomic_load_explicit(&sti_global_limit, memory_order_relaxed);
     size_t held = sti_resident();
-    uint64_t due = now + LONGEST_INTERVAL_NS; /* unless another limit has been set meanwhile */
+    uint64_t due = now + SHORTEST_INTERVAL_NS; /* unless another limit has been set meanwhile */
     atomic_store_explicit(&resident, held, memory_order_relaxed);
     atomic_compare_exchange_strong_explicit(&next_look, &due, now + until_next_look(held, limit), memory_order_relaxed,
                                             memory_order_relaxed);
     warn_if_near(held, limit);
     if (limit != 0 && held > limit)
-        make_room(now, held, limit);
+        make_room(held, limit);
     sti_thread_set_cancellation(cancellation);
 }
 
@@ -181,7 +184,7 @@ void sti_global_look(void)
 {
     uint64_t now = sti_clock_now();
     uint64_t due = atomic_load_explicit(&next_look, memory_order_relaxed);
-    if (now >= due && atomic_compare_exchange_strong_explicit(&next_look, &due, now + LONGEST_INTERVAL_NS,
+    if (now >= due && atomic_compare_exchange_strong_explicit(&next_look, &due, now + SHORTEST_INTERVAL_NS,
                                                               memory_order_relaxed, memory_order_relaxed))
         global_look(now);
 }

@@ -27,7 +27,7 @@
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)
-#define FREE_NS (5 * MS) /* so much a thread may always sleep */
+#define FREE_NS (5 * MS) /* so much a thread may always stop */
 #define HOTS 32          /* that are told */
 
 static struct {
@@ -42,7 +42,7 @@ static struct {
 } run;
 
 static atomic_uint threads;
-static atomic_ulong points, yields, sleeps, slept_us, moves;
+static atomic_ulong points, yields, sleeps, stopped_us, moves;
 static struct schedules_place *_Atomic hots[HOTS];
 
 static _Thread_local struct {
@@ -50,7 +50,7 @@ static _Thread_local struct {
     bool has_begun;
     bool is_slow;
     uint64_t random;
-    uint64_t began, slept; /* ns */
+    uint64_t began, stopped; /* ns */
     unsigned until_action; /* in points */
     unsigned until_change; /* in actions */
     unsigned drawn;        /* until_action, when it was drawn */
@@ -89,16 +89,21 @@ static uint64_t draw_length(void)
     return (US << below(bits + 1)) / 2 + below(US << below(bits + 1));
 }
 
+/* Sleeps so long; 0: lets others run, which is dear beside other programs. Counted is how long it took. */
 static void stop_for(uint64_t ns)
 {
-    uint64_t since = now() - own.began;
-    if (own.slept + ns > since / 2 + FREE_NS)
+    uint64_t begun = now();
+    if (own.stopped + ns > (begun - own.began) / 2 + FREE_NS)
         return;
-    own.slept += ns;
-    syscall(SYS_nanosleep, &(struct timespec){ .tv_sec = (time_t)(ns / (1000 * MS)), .tv_nsec = (long)(ns % (1000 * MS)) },
-            NULL);
-    atomic_fetch_add_explicit(&sleeps, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&slept_us, ns / US, memory_order_relaxed);
+    struct timespec time = { .tv_sec = (time_t)(ns / (1000 * MS)), .tv_nsec = (long)(ns % (1000 * MS)) };
+    if (ns > 0)
+        syscall(SYS_nanosleep, &time, NULL);
+    else
+        syscall(SYS_sched_yield);
+    uint64_t took = now() - begun;
+    own.stopped += took;
+    atomic_fetch_add_explicit(ns > 0 ? &sleeps : &yields, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stopped_us, took / US, memory_order_relaxed);
 }
 
 /* To one processor, or to all. A child of a wall must not: it would be refused, or be ended for it. Priorities are left
@@ -162,12 +167,7 @@ static void act(void)
     draw_action();
     if (--own.until_change == 0)
         draw_change();
-    if (own.is_slow || below(4) == 0) {
-        stop_for(draw_length());
-        return;
-    }
-    atomic_fetch_add_explicit(&yields, 1, memory_order_relaxed);
-    syscall(SYS_sched_yield);
+    stop_for(own.is_slow || below(4) == 0 ? draw_length() : 0);
 }
 
 static void visit(struct schedules_place *place)
@@ -215,10 +215,10 @@ __attribute__((destructor)) static void tell(void)
     if (!run.is_on || getenv("STINT_SCHEDULES_TELL") == NULL || getpid() != run.process)
         return;
     fprintf(stderr,
-            "schedules: %lu points of %u threads; %lu yields, %lu stops of %lu ms together and %lu us at most, %lu moves; "
-            "one line in %u is hot\n",
+            "schedules: %lu points of %u threads; %lu yields and %lu sleeps of %lu us at most, which took %lu ms; "
+            "%lu moves; one line in %u is hot\n",
             atomic_load(&points), atomic_load(&threads), atomic_load(&yields), atomic_load(&sleeps),
-            atomic_load(&slept_us) / 1000, (unsigned long)(run.longest / US), atomic_load(&moves), run.hot_one_in);
+            (unsigned long)(run.longest / US), atomic_load(&stopped_us) / 1000, atomic_load(&moves), run.hot_one_in);
     for (size_t i = 0; i < HOTS && atomic_load(&hots[i]) != NULL; i++)
         fprintf(stderr, "schedules: hot: %s:%d\n", atomic_load(&hots[i])->file, atomic_load(&hots[i])->line);
 }
