@@ -233,7 +233,7 @@ static void begin(uint64_t *random)
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
             .size = sizeof(stint_pool_options),
-            .workers = (unsigned)(1 + random_below(random, 3)),
+            .workers = draw_workers(random, 3),
             .substitutes = random_below(random, 3) == 0 ? STINT_NO_SUBSTITUTES : 3,
             .queue_capacity = (size_t)2 << random_below(random, 5),
         };

@@ -15,6 +15,14 @@ static void *pack(uint64_t seed, unsigned depth)
     return (void *)(uintptr_t)((seed & ~UINT64_C(15)) | depth);
 }
 
+/* So many workers at most, or as many as the environment says (tests/schedules). */
+static unsigned draw_workers(uint64_t *random, unsigned most)
+{
+    const char *said = getenv("STINT_TESTS_WORKERS");
+    unsigned drawn = (unsigned)(1 + random_below(random, most));
+    return said != NULL ? (unsigned)atoi(said) : drawn;
+}
+
 static void release(void *future)
 {
     stint_future_release(future);

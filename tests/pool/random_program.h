@@ -5,7 +5,7 @@
 #ifndef TESTS_RANDOM_PROGRAM_H
 #define TESTS_RANDOM_PROGRAM_H
 
-#include "pools.h"
+#include "random_parts.h"
 
 #define POOLS 3
 #define ACCOUNTS 6
@@ -111,7 +111,7 @@ static void make_program(uint64_t *random, bool locks)
     for (int i = 0; i < POOLS; i++) {
         const stint_pool_options options = {
             .size = sizeof(stint_pool_options),
-            .workers = (unsigned)(1 + random_below(random, 4)),
+            .workers = draw_workers(random, 4),
             .substitutes = substitutes[random_below(random, 4)],
             .queue_capacity = (size_t)1 << (4 + random_below(random, 6)),
         };
