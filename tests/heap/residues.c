@@ -42,17 +42,17 @@ static void free_all(void **blocks, size_t count)
     }
 }
 
-static void check_many_results(stint_fn *leave, size_t most)
+static void check_many_results(stint_fn *leave, const stint_options *options, size_t most)
 {
     static void *results[RESULTS];
     size_t size = 32;
     memset(results, 1, sizeof results);
     for (size_t i = 0; i < RESULTS / 20; i++) /* what a process needs once */
-        results[i] = run_task(leave, &size, NULL).value;
+        results[i] = run_task(leave, &size, options).value;
     free_all(results, RESULTS / 20);
     size_t before = resident();
     for (size_t i = 0; i < RESULTS; i++)
-        results[i] = run_task(leave, &size, NULL).value;
+        results[i] = run_task(leave, &size, options).value;
     print_message("%zu KiB for %d results\n", grown(before) / KIB, RESULTS);
     assert_true(grown(before) < most);
     free_all(results, RESULTS);
@@ -62,8 +62,16 @@ static void check_many_results(stint_fn *leave, size_t most)
 
 TEST(a_hundred_thousand_results_of_32_bytes_lie_packed)
 {
-    check_many_results(leave_one_result, 8 * MIB);
-    check_many_results(leave_one, 8 * MIB);
+    check_many_results(leave_one_result, NULL, 8 * MIB);
+    check_many_results(leave_one, NULL, 8 * MIB);
+}
+
+TEST(so_do_those_of_tasks_that_commit_however_they_end)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = STINT_FAIL;
+    options.flags = STINT_COMMIT;
+    check_many_results(leave_one, &options, 8 * MIB);
 }
 
 static int grow_and_leave_one_result(void *arg, void **value)
@@ -74,7 +82,7 @@ static int grow_and_leave_one_result(void *arg, void **value)
 
 TEST(results_of_large_tasks_lie_packed_too)
 {
-    check_many_results(grow_and_leave_one_result, 8 * MIB);
+    check_many_results(grow_and_leave_one_result, NULL, 8 * MIB);
 }
 
 /* How often its own size, in halves. mimalloc before 3.7 gives what is left of large pages back less readily, where the

@@ -7,8 +7,8 @@
  * A mistake in a protocol needs either one thread that comes to a stop at just the right line, or one that falls
  * behind all others for a while: one cannot say which lines, which threads, how long. So the seed draws all three anew
  * for each run: which lines are hot, how often threads stop elsewhere, and the longest stop. Threads are slow or not,
- * which changes now and then (in the place of the priorities of "A Randomized Scheduler with Probabilistic Guarantees of Finding
- * Bugs", Burckhardt and others, 2010). No thread spends more than half of its time here.
+ * which changes now and then (in the place of the priorities of "A Randomized Scheduler with Probabilistic Guarantees
+ * of Finding Bugs", Burckhardt and others, 2010). No thread spends more than half of its time here.
  *
  * STINT_SCHEDULES_SEED: without it nothing happens. STINT_SCHEDULES_TELL: what was done is told at the end. */
 #include <errno.h>
@@ -51,9 +51,9 @@ static _Thread_local struct {
     bool is_slow;
     uint64_t random;
     uint64_t began, stopped; /* ns */
-    unsigned until_action; /* in points */
-    unsigned until_change; /* in actions */
-    unsigned drawn;        /* until_action, when it was drawn */
+    unsigned until_action;   /* in points */
+    unsigned until_change;   /* in actions */
+    unsigned drawn;          /* until_action, when it was drawn */
 } own __attribute__((tls_model("initial-exec")));
 
 static uint64_t mix(uint64_t value)
