@@ -3,7 +3,6 @@
  * Debug mode's record of blocks; see checked.h. Any thread. */
 #include "checked.h"
 
-#include <execinfo.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

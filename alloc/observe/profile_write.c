@@ -3,10 +3,8 @@
  * Writing a profile: the module with the formats is loaded when it is first needed; see profile_write.h. */
 #include "profile_write.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -57,15 +55,10 @@ static void *open_in(char *folder)
 
 static void *open_module(void)
 {
-    Dl_info unused;
-    struct link_map *own;
     char *folder = sti_process_malloc(FOLDER_MAX + sizeof "/stint/" MODULE);
     if (folder == NULL)
         return NULL;
-    /* A link map is its object's handle, too. */
-    bool found = dladdr1(&loaded, &unused, (void **)&own, RTLD_DL_LINKMAP) != 0 && own != NULL &&
-                 dlinfo(own, RTLD_DI_ORIGIN, folder) == 0;
-    void *module = found ? open_in(folder) : NULL;
+    void *module = sti_libc_folder(&loaded, folder) ? open_in(folder) : NULL;
     sti_process_free(folder);
     return module;
 }

@@ -8,7 +8,6 @@
  * a page has no free block; of other pages, only as far as a walk of the blocks gets that soon comes to its end. */
 #include "report_heap.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 #include "alloc/heap/heap.h"
@@ -18,6 +17,7 @@
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
 #include "alloc/platform/clock.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/machine.h"
 #include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"

@@ -6,10 +6,8 @@
  * own index (_dl_find_object, glibc 2.35), which takes no lock and is true through every dlopen and dlclose. */
 #include "caller.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -317,6 +315,7 @@ static void find_room_between(void)
 
 void sti_caller_start(void)
 {
+    sti_libc_look();
     thread_atexit = code_of((const void *)(uintptr_t)register_destructor);
     find_kept_from_start();
     sti_modules_visit(module_classify, NULL);

@@ -3,7 +3,6 @@
  * Callstacks, and the call frame tables by which they are walked; see callstack.h. Any thread. */
 #include "callstack.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "instrumentation.h"
+#include "libc.h"
 #include "process.h"
 
 /* --- One step. Any thread. --- */

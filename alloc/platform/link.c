@@ -6,9 +6,7 @@
  * address lies in. What has been replaced behind the loader's back, as valgrind does, shows in what malloc returns. */
 #include "link.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <stint/stint.h>

@@ -3,9 +3,7 @@
  * The modules of the process, and libc's own functions; see module.h. Any thread. */
 #include "module.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

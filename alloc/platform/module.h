@@ -6,7 +6,6 @@
 #define STI_ALLOC_PLATFORM_MODULE_H
 
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -15,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "libc.h"
 
 /* --- What a module defines itself and lets others see, asked of the module. dlsym cannot be asked that: it goes on
  * from one module to others, in an order that depends on how the program is linked; it takes the loader's lock; and

@@ -4,10 +4,8 @@
  * see permanent.h. Any thread. */
 #include "permanent.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -153,7 +151,8 @@ static void leave_no_short_way_to(const struct sti_caller_module *module)
 static bool module_pin(const char *path, const struct sti_caller_module *module)
 {
     const struct link_map *pinned = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    return pinned != NULL && sti_module_of((const void *)module->begin) == pinned;
+    const struct link_map *there = sti_module_of((const void *)module->begin);
+    return pinned != NULL && there != NULL && pinned->l_ld == there->l_ld;
 }
 
 static int module_keep(const char *path, struct sti_caller_module module)

@@ -5,11 +5,9 @@
 #include "process.h"
 
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -237,6 +235,7 @@ static _Thread_local bool has_all_not_look; /* of the fork that the thread is in
 
 int sti_modules_visit(int (*visit)(struct dl_phdr_info *module, size_t size, void *arg), void *arg)
 {
+    sti_libc_look();
     if (looks)
         return dl_iterate_phdr(visit, arg);
     looks = true;

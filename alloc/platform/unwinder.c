@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <unwind.h>
 
+#if defined __GLIBC__
 #define LIBGCC "libgcc_s.so.1"
 
 typedef struct _Unwind_Context context;
@@ -95,3 +96,25 @@ bool sti_unwinder_is_of_c(uintptr_t personality)
            personality == (uintptr_t)atomic_load_explicit(&found_by_others, memory_order_relaxed) ||
            personality == (uintptr_t)defined__gcc_personality_v0;
 }
+
+#else
+
+/* Beside musl it is a part of this library (libgcc_eh.a). */
+extern _Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                                struct _Unwind_Exception *thrown, struct _Unwind_Context *at);
+
+void sti_unwinder_load(void)
+{
+}
+
+bool sti_unwinder_is_loaded(void)
+{
+    return true;
+}
+
+bool sti_unwinder_is_of_c(uintptr_t personality)
+{
+    return personality == (uintptr_t)__gcc_personality_v0;
+}
+
+#endif

@@ -15,6 +15,7 @@
 #include "alloc/heap/heap.h"
 #include "alloc/interrupt/hold.h"
 #include "alloc/platform/backend.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/machine.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/thread.h"

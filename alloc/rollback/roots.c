@@ -4,11 +4,9 @@
  * roots.h. */
 #include "roots.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +20,7 @@
 #include "alloc/interrupt/cxx.h"
 #include "alloc/platform/assumption.h"
 #include "alloc/platform/caller.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
@@ -450,17 +449,6 @@ void stint_roots_set_report(stint_root_report_fn *report, void *arg)
     pthread_mutex_unlock(&lock);
 }
 
-/* Only a symbol that the address really lies in: dladdr alone would name the nearest one below it. */
-static const char *exported_symbol(uintptr_t address)
-{
-    Dl_info info;
-    void *found = NULL;
-    if (address == 0 || dladdr1((const void *)address, &info, &found, RTLD_DL_SYMENT) == 0 || found == NULL)
-        return NULL;
-    const ElfW(Sym) *symbol = found;
-    return address - (uintptr_t)info.dli_saddr < symbol->st_size ? info.dli_sname : NULL;
-}
-
 /* A specific value has no address; its key, which is small, stands for one. */
 static bool first_time(const struct sti_root *root)
 {
@@ -500,7 +488,7 @@ void sti_roots_report(const struct sti_root *root, size_t retained, size_t all, 
     stint_root public = {
         .address = (const void *)root->address,
         .module = root->module,
-        .symbol = exported_symbol(root->address),
+        .symbol = root->address != 0 ? sti_libc_symbol((const void *)root->address) : NULL,
         .where = root->where,
         .offset = root->offset,
         .task = task,

@@ -10,6 +10,7 @@
 #include <stint/task.h>
 #include <string.h>
 
+#include "alloc/platform/libc.h"
 #include "alloc/platform/link.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/sized.h"
@@ -59,6 +60,7 @@ static inline __attribute__((always_inline)) int sti_options_take(const stint_op
     int error = sti_options_check(*options);
     if (error != 0)
         return error;
+    sti_libc_look(); /* what has been loaded before the task may be left */
     bool allowed = *options != NULL ? sti_link_allows((*options)->flags, (*options)->on_interrupt != STINT_FAIL)
                                     : sti_link_allows(0, true);
     return allowed ? 0 : ENOTSUP;

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "alloc/interrupt/hook.h"
+#include "alloc/platform/libc.h"
 
 void sti_mutex_init_brief(pthread_mutex_t *mutex)
 {

@@ -14,6 +14,7 @@
 
 #include "alloc/interrupt/signals.h"
 #include "alloc/interrupt/stack.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/link.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/sized.h"

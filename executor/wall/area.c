@@ -108,12 +108,12 @@ int sti_wall_send(int socket, const struct sti_wall_message *message, const int 
     struct msghdr packet = { .msg_iov = &part, .msg_iovlen = 1 };
     if (count > 0) {
         packet.msg_control = control.room;
-        packet.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        packet.msg_controllen = (__typeof__(packet.msg_controllen))CMSG_SPACE(sizeof(int) * count);
         memset(control.room, 0, sizeof control.room);
         struct cmsghdr *header = CMSG_FIRSTHDR(&packet);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        header->cmsg_len = (__typeof__(header->cmsg_len))CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(header), fds, sizeof(int) * count);
     }
     long sent;

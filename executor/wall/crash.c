@@ -6,9 +6,7 @@
  * and the record has what was written until then. */
 #include "crash.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -21,6 +19,7 @@
 #include "alloc/interrupt/boundary.h"
 #include "alloc/platform/caller.h"
 #include "alloc/platform/callstack.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/machine.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"

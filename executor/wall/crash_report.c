@@ -4,12 +4,11 @@
  * kernel has said; see crash_report.h. In the program; any thread. */
 #include "crash_report.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 
 #include "alloc/observe/report.h"
+#include "alloc/platform/libc.h"
 
 /* --- The record. */
 

@@ -24,6 +24,7 @@
 #include "alloc/meter/account.h"
 #include "alloc/meter/meter.h"
 #include "alloc/observe/report.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/thread.h"
 #include "alloc/scope/run.h"
 #include "crash.h"

@@ -26,6 +26,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "alloc/platform/libc.h"
 #include "refuse.h"
 
 #define MIB ((size_t)1 << 20)

@@ -37,6 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/platform/libc.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/system.h"
 #include "area.h"

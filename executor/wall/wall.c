@@ -3,10 +3,8 @@
  * A wall from its making to its end; see wall.h. Any thread, but for stint_wall_create. */
 #include "wall.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>

@@ -26,6 +26,7 @@
 #include "alloc/meter/allocate.h"
 #include "alloc/observe/report.h"
 #include "alloc/platform/clock.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/thread.h"
 #include "alloc/scope/context.h"
