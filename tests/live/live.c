@@ -7,10 +7,8 @@
  * the places for an address are taken the record is not counted. */
 #include "live.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +18,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "alloc/platform/module.h"
 
 #define BITS 17
 #define PLACES ((size_t)1 << BITS)
@@ -222,13 +222,13 @@ void live_tell(uint64_t number)
     for (size_t i = 0; first != NULL && i < PLACES + REACH && told < MOST_TOLD; i++) {
         uintptr_t maker = atomic_load_explicit(&first[i].maker, memory_order_relaxed);
         Dl_info info;
-        struct link_map *module = NULL;
+        const struct link_map *module = sti_module_of((const void *)maker);
         if (atomic_load_explicit(&first[i].number, memory_order_acquire) <= number)
             continue;
         told++;
         fprintf(stderr, "there is still a record %p, made",
                 (void *)atomic_load_explicit(&first[i].record, memory_order_relaxed));
-        if (dladdr1((const void *)maker, &info, (void **)&module, RTLD_DL_LINKMAP) != 0)
+        if (module != NULL && dladdr((const void *)maker, &info) != 0)
             tell_name(info.dli_fname, module->l_addr, maker);
         fprintf(stderr, " (%p)\n", (void *)maker);
     }

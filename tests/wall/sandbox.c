@@ -424,7 +424,7 @@ static int change_others(void)
     CHECK(sched_getaffinity(0, sizeof processors, &processors) == 0);
     CHECK(sched_setaffinity(0, sizeof processors, &processors) == 0);
     REFUSED(EPERM, sched_setaffinity(getppid(), sizeof processors, &processors));
-    REFUSED(EPERM, sched_setscheduler(0, SCHED_FIFO, &plain));
+    REFUSED(EPERM, syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &plain));
     REFUSED(EPERM, setpriority(PRIO_PROCESS, (id_t)getppid(), 10));
     REFUSED(EPERM, prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit));
     REFUSED(EPERM, setsid());

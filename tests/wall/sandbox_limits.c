@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The limits of a wall's child: it gets errors and lives on, and the meter's limits come before the kernel's. */
+#include <alloc/platform/libc.h>
 #include <executor/wall/limits.h>
 #include <linux/capability.h>
 #include <sched.h>
