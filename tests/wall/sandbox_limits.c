@@ -89,7 +89,7 @@ static int eat(void *arg, void **value)
 {
     const struct eater *meal = arg;
     for (;;) {
-        char **block = malloc(meal->block);
+        char **block = stint_malloc(meal->block);
         if (block == NULL)
             return ENOMEM;
         *block = *value;
