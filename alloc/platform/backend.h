@@ -97,10 +97,13 @@ static inline void sti_backend_heap_destroy(sti_backend_heap *heap)
 /* The smallest page. */
 #define STI_BACKEND_SLICE ((size_t)64 << 10)
 
+/* The bundled 3.4.3, and what is older, passes over full pages unless it gives free ones back; 3.5.3 does not. */
+#define STI_BACKEND_COLLECTS_FULL_PAGES (MI_MALLOC_VERSION >= 30503)
+
 /* Take in what other threads have freed of the calling thread's part; then give its free pages back, too. */
 static inline void sti_backend_theap_collect(sti_backend_theap *theap, bool give_back)
 {
-    mi_theap_collect(theap, give_back);
+    mi_theap_collect(theap, give_back || !STI_BACKEND_COLLECTS_FULL_PAGES);
 }
 
 /* Collect the calling thread's part of the process's heap in the same way. */
