@@ -29,6 +29,15 @@ static inline const char *lack_of_filters(void)
                : "walls need seccomp, which this system does not have";
 }
 
+static inline const char *lack_of_pinned_threads(void)
+{
+#ifdef __GLIBC__
+    return NULL;
+#else
+    return "this libc starts no thread on processors of its own";
+#endif
+}
+
 static inline const char *lack_of_remote_reads(void)
 {
     char byte = 1;

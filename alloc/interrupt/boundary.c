@@ -76,6 +76,18 @@ static __attribute__((noinline, cold)) void leave_callback(const struct sti_call
         sti_boundary_end_program(sti_scope_innermost(), "a callback called pthread_exit");
 }
 
+void sti_boundary_end_thread(struct sti_thread *thread)
+{
+    if (__builtin_expect(thread->scope == NULL && sti_callback_innermost == NULL, 1))
+        return;
+    if (sti_callback_innermost != NULL)
+        leave_callback(sti_callback_innermost);
+    for (const struct sti_scope *left = NULL; thread->scope != NULL && thread->scope != left;) {
+        left = thread->scope;
+        leave_scope(thread->scope);
+    }
+}
+
 static inline void begin_callback(struct sti_callback *callback, bool is_release)
 {
     callback->outer = sti_callback_innermost;

@@ -31,6 +31,10 @@ void sti_boundary_callback(void *a, void *b, void *c, sti_boundary_fn *fn);
 /* The same for the release of a guard: nothing of this library is half done around it. */
 void sti_boundary_release(void (*release)(void *arg), void *arg);
 
+/* The calling thread ends, in the last of its destructors. A libc that unwinds its stack has left every boundary by
+ * then; musl has not, and the frames are still there. */
+void sti_boundary_end_thread(struct sti_thread *thread);
+
 /* With the function as whatever type it has. */
 #define STI_BOUNDARY_CALLBACK(function, a, b, c)                                                                       \
     do {                                                                                                               \

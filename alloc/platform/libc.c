@@ -94,6 +94,28 @@ static void describe(const struct dl_phdr_info *info, struct known *known)
     known->object.dlfo_link_map = &known->map;
 }
 
+struct visiting {
+    sti_libc_visit_fn *visit;
+    void *arg;
+    bool others; /* than the program */
+};
+
+static int visit_named(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct visiting *visiting = arg;
+    struct dl_phdr_info named = *info;
+    if (!visiting->others)
+        named.dlpi_name = "";
+    visiting->others = true;
+    return visiting->visit(&named, size, visiting->arg);
+}
+
+int sti_libc_visit(sti_libc_visit_fn *visit, void *arg)
+{
+    struct visiting visiting = { .visit = visit, .arg = arg };
+    return dl_iterate_phdr(visit_named, &visiting);
+}
+
 static int add_unknown(struct dl_phdr_info *info, size_t size, void *failed)
 {
     struct dl_find_object found;
@@ -130,7 +152,7 @@ void sti_libc_look(void)
     if (first_known() != NULL && atomic_load_explicit(&seen, memory_order_relaxed) == count)
         return;
     pthread_mutex_lock(&lock);
-    dl_iterate_phdr(add_unknown, &failed);
+    sti_libc_visit(add_unknown, &failed);
     if (!failed)
         atomic_store_explicit(&seen, count, memory_order_relaxed);
     pthread_mutex_unlock(&lock);

@@ -7,6 +7,7 @@
 #define STI_ALLOC_PLATFORM_LIBC_H
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,13 +23,23 @@ const char *sti_libc_symbol(const void *address);
 /* The folder that the module of the address was loaded from, in PATH_MAX bytes. */
 bool sti_libc_folder(const void *address, char *folder);
 
+typedef int sti_libc_visit_fn(struct dl_phdr_info *module, size_t size, void *arg);
+
 #if defined __GLIBC__
 #include <execinfo.h>
 #include <sys/single_threaded.h>
 
+#define STI_LIBC_PINS_THREADS 1
+#define STI_LIBC_KEYS_IN_THREADS 32 /* so many keys have their values in the thread itself */
+
 /* glibc's own index of modules is always true. */
 static inline void sti_libc_look(void)
 {
+}
+
+static inline int sti_libc_visit(sti_libc_visit_fn *visit, void *arg)
+{
+    return dl_iterate_phdr(visit, arg);
 }
 #else
 
@@ -58,6 +69,9 @@ extern struct r_debug _r_debug __attribute__((visibility("hidden")));
 /* Has anything been loaded? 20 ns. Not in a signal handler, as it takes the loader's lock where that is so. */
 void sti_libc_look(void);
 
+/* As dl_iterate_phdr, and as glibc does it: the program comes first, and its name is "". */
+int sti_libc_visit(sti_libc_visit_fn *visit, void *arg);
+
 /* --- Clocks: musl waits by its own clock for what is left of the time when a wait begins. --- */
 
 int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until);
@@ -69,10 +83,11 @@ int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const st
 #define PTHREAD_MUTEX_ADAPTIVE_NP PTHREAD_MUTEX_NORMAL
 #define PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP PTHREAD_RWLOCK_INITIALIZER
 #define __libc_single_threaded 0 /* nobody says so: the threads are counted */
+#define STI_LIBC_PINS_THREADS 0  /* no thread can begin on processors of its own */
+#define STI_LIBC_KEYS_IN_THREADS PTHREAD_KEYS_MAX
 #define __SIGRTMIN 32
 typedef int __rlimit_resource_t;
 
-/* ENOTSUP: a thread of musl's cannot begin on processors of its own. */
 int pthread_attr_setaffinity_np(pthread_attr_t *attributes, size_t size, const cpu_set_t *set);
 
 /* Not 0: musl has none, so nothing is run. */

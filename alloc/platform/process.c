@@ -237,11 +237,11 @@ int sti_modules_visit(int (*visit)(struct dl_phdr_info *module, size_t size, voi
 {
     sti_libc_look();
     if (looks)
-        return dl_iterate_phdr(visit, arg);
+        return sti_libc_visit(visit, arg);
     looks = true;
     atomic_signal_fence(memory_order_seq_cst);
     sti_real_rwlock_rdlock(&looking);
-    int answer = dl_iterate_phdr(visit, arg);
+    int answer = sti_libc_visit(visit, arg);
     sti_real_rwlock_unlock(&looking);
     atomic_signal_fence(memory_order_seq_cst);
     looks = false;

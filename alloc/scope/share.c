@@ -23,12 +23,14 @@
 #include "alloc/heap/held.h"
 #include "alloc/heap/mapping.h"
 #include "alloc/heap/retired.h"
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/stack.h"
 #include "alloc/interrupt/watch.h"
 #include "alloc/meter/global.h"
 #include "alloc/meter/shared_budget.h"
 #include "alloc/platform/backend.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/reporting.h"
@@ -157,6 +159,8 @@ static void shares_end_thread(void *record)
         sti_thread_end_unrecorded();
         return;
     }
+    if (sti_thread_own() == thread)
+        sti_boundary_end_thread(thread);
     if (!sti_thread_begin_end(thread))
         return;
     await_shares(thread);
@@ -177,13 +181,12 @@ void sti_share_thread_taken(struct sti_thread *thread)
 
 /* libc calls destructors in rounds, and in each by the keys' numbers. Those of the program may run scopes, in the last
  * round too: then ours has to come later. So it is the last of the keys whose values lie in the thread itself. */
-#define LAST 31
-
 static bool create_late_key(void)
 {
-    pthread_key_t keys[LAST + 1];
+    pthread_key_t keys[STI_LIBC_KEYS_IN_THREADS];
     size_t count = 0;
-    while (count <= LAST && sti_real_specific_create(&keys[count], shares_end_thread) == 0 && keys[count++] < LAST)
+    while (count < STI_LIBC_KEYS_IN_THREADS && sti_real_specific_create(&keys[count], shares_end_thread) == 0 &&
+           keys[count++] < STI_LIBC_KEYS_IN_THREADS - 1)
         ;
     if (count == 0)
         return false;

@@ -21,6 +21,7 @@
 #include "alloc/platform/callstack.h"
 #include "alloc/platform/libc.h"
 #include "alloc/platform/machine.h"
+#include "alloc/platform/process.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"
 
@@ -134,7 +135,7 @@ void sti_crash_list_modules(struct sti_crash_modules *modules)
 {
     find_program();
     memset(modules, 0, sizeof *modules);
-    dl_iterate_phdr(list_known, modules);
+    sti_modules_visit(list_known, modules);
 }
 
 /* --- The callstack. */

@@ -147,7 +147,7 @@ typedef struct stint_pool_options {
  *   E2BIG    the options set a field that this library is too old to know
  *   ENOMEM   there is no memory
  *   ENOTSUP  stint cannot meter this program, and options->flags do not allow that (stint_link_check); or mimalloc
- *            cannot be used (stint_backend_version)
+ *            cannot be used (stint_backend_version); or options->pinned is true, and libc is musl
  *   EAGAIN   the system allows no more threads; those that were started have ended */
 STINT_API int stint_pool_create(const stint_pool_options *options, stint_pool **pool);
 

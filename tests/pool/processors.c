@@ -89,6 +89,10 @@ TEST(pinned_workers_have_one_processor_each)
     stint_pool_options options = STINT_POOL_OPTIONS_INIT;
     options.workers = allowed() < 8 ? allowed() : 8;
     options.pinned = true;
+    if (lack_of_pinned_threads() != NULL) {
+        assert_int_equal(stint_pool_create(&options, &pool), ENOTSUP);
+        skip_because(lack_of_pinned_threads());
+    }
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     struct gate gate = { 0 };
     struct place places[8];
@@ -126,6 +130,8 @@ TEST(spares_of_a_pinned_pool_may_run_wherever_its_workers_may)
 {
     stint_pool *pool;
     const stint_pool_options options = { .size = sizeof(stint_pool_options), .workers = 1, .pinned = true };
+    if (lack_of_pinned_threads() != NULL)
+        skip_because(lack_of_pinned_threads());
     assert_int_equal(stint_pool_create(&options, &pool), 0);
     struct gate asleep = { 0 };
     struct gate gate = { .open = true };

@@ -127,7 +127,9 @@ TEST_OF_ROOTS(a_root_in_a_library_is_told_with_module_and_symbol)
     assert_true(run_it(&(struct task){ .root = variable, .size = 64 }) >= 64);
     *variable = NULL;
     assert_int_equal(told.times, 1);
-    assert_string_equal(strrchr(told.module, '/'), "/libc.so.6");
+    Dl_info info;
+    assert_int_not_equal(dladdr(variable, &info), 0);
+    assert_string_equal(told.module, info.dli_fname);
     assert_string_equal(told.symbol, "optarg");
     assert_string_equal(told.task, "none");
     dlclose(libc);
@@ -166,7 +168,7 @@ TEST_OF_ROOTS(a_specific_value_is_a_root)
     stint_outcome outcome = run_task(set_past_the_scope, &key, NULL);
     assert_int_equal(outcome.error, 1);
     assert_in_range(outcome.usage.kept, 1000, 1280);
-    assert_int_equal(told.times, 1);
+    assert_in_range(told.times, 1, 2); /* the array of musl's first thread is a variable, too */
     assert_null(told.root.address);
     assert_string_equal(told.where, "specific");
     assert_int_equal(told.root.offset, key);

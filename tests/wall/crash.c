@@ -630,7 +630,9 @@ TEST(a_fault_in_the_midst_of_the_handler_leaves_what_was_written_before)
     assert_int_equal(WTERMSIG(status), SIGABRT);
     assert_int_equal(record->taken, 1);
     assert_int_equal(record->signal, SIGABRT);
+#ifdef __GLIBC__ /* musl's abort may have no call frame table */
     assert_true(record->length > 2);
+#endif
     munmap(pages, 2 * PAGE);
 }
 
