@@ -75,7 +75,8 @@ TEST(a_task_is_measured_while_its_forks_free_its_blocks)
         stint_future_release(future);
         assert_ok(outcome);
         assert_int_equal(batch.wrong, 0);
-        assert_true(outcome.usage.peak <= options.budget.memory);
+        if (stint_backend_version() >= 30503) /* before, blocks in full pages count until a limit is near */
+            assert_true(outcome.usage.peak <= options.budget.memory);
         assert_in_range(resident(), 0, before + RESIDENT * (BLOCKS * sizes[i] * 4 + 16 * MIB));
     }
     assert_int_equal(stint_pool_destroy(pool), 0);

@@ -239,6 +239,8 @@ static int let_another_thread_free(void *unused, void **value)
 
 TEST_WITH(blocks_that_another_thread_freed_are_wiped, change_secret, NULL)
 {
+    if (stint_backend_version() < 30503)
+        skip_because("this mimalloc gives such memory back to the system at once");
     assert_wiped(let_another_thread_free);
 }
 
