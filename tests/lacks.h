@@ -38,6 +38,24 @@ static inline const char *lack_of_pinned_threads(void)
 #endif
 }
 
+static inline const char *lack_of_quarantine(void)
+{
+#ifdef __GLIBC__
+    return NULL;
+#else
+    return "quarantine needs __cxa_thread_atexit_impl, which this libc does not have";
+#endif
+}
+
+static inline const char *lack_of_unwound_ends(void)
+{
+#ifdef __GLIBC__
+    return NULL;
+#else
+    return "this libc ends a thread without unwinding its stack";
+#endif
+}
+
 static inline const char *lack_of_remote_reads(void)
 {
     char byte = 1;

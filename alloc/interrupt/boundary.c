@@ -76,13 +76,13 @@ static __attribute__((noinline, cold)) void leave_callback(const struct sti_call
         sti_boundary_end_program(sti_scope_innermost(), "a callback called pthread_exit");
 }
 
-void sti_boundary_end_thread(struct sti_thread *thread)
+void sti_boundary_end_thread(void)
 {
-    if (__builtin_expect(thread->scope == NULL && sti_callback_innermost == NULL, 1))
-        return;
+    const struct sti_thread *thread = sti_thread_own();
     if (sti_callback_innermost != NULL)
         leave_callback(sti_callback_innermost);
-    for (const struct sti_scope *left = NULL; thread->scope != NULL && thread->scope != left;) {
+    const struct sti_scope *left = NULL;
+    while (thread != NULL && thread->scope != NULL && thread->scope != left) {
         left = thread->scope;
         leave_scope(thread->scope);
     }

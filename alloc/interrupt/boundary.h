@@ -33,7 +33,7 @@ void sti_boundary_release(void (*release)(void *arg), void *arg);
 
 /* The calling thread ends, in the last of its destructors. A libc that unwinds its stack has left every boundary by
  * then; musl has not, and the frames are still there. */
-void sti_boundary_end_thread(struct sti_thread *thread);
+void sti_boundary_end_thread(void);
 
 /* With the function as whatever type it has. */
 #define STI_BOUNDARY_CALLBACK(function, a, b, c)                                                                       \

@@ -153,14 +153,13 @@ static char unrecorded; /* what stands for the record of a thread that has none 
 static void shares_end_thread(void *record)
 {
     struct sti_thread *thread = record;
+    sti_boundary_end_thread();
     if (gettid() == getpid())
         sti_watch_main_thread_ends();
     if (record == &unrecorded) {
         sti_thread_end_unrecorded();
         return;
     }
-    if (sti_thread_own() == thread)
-        sti_boundary_end_thread(thread);
     if (!sti_thread_begin_end(thread))
         return;
     await_shares(thread);

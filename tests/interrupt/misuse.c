@@ -438,8 +438,11 @@ TEST(a_task_that_ends_its_worker_ends_the_program)
     assert_ended(run_and_check, exit_thread, NAME ": called pthread_exit, or was cancelled");
 }
 
+/* Only a thread with destructors of the library's is heard of where its stack is not unwound. */
 TEST(a_callback_that_does_not_return_ends_the_program)
 {
+    if (lack_of_unwound_ends() != NULL)
+        skip_because(lack_of_unwound_ends());
     assert_ended(exit_in_callback, NULL, "a callback called pthread_exit");
     if (stint_malloc_is_overridden())
         assert_ended(jump_in_callback, NULL, "a callback was left by longjmp");
@@ -478,6 +481,8 @@ TEST(a_task_that_does_nothing_wrong_is_not_told_of)
 /* In debug mode only; without it nothing can be said of what such a pointer reaches. */
 TEST(a_stale_pointer_faults_at_once_and_names_the_task)
 {
+    if (lack_of_quarantine() != NULL)
+        skip_because(lack_of_quarantine());
     static const int sizes[] = { 1, 16, 100, 5000, 100000, 900000 };
     if (!debugs())
         skip_because("only in debug mode");
