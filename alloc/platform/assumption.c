@@ -162,6 +162,7 @@ static bool knows_jumps(void)
 }
 #endif
 
+#if defined __GLIBC__
 /* Of libc's own, to which the loader has set a pointer in every thread. */
 static bool knows_variables(void)
 {
@@ -170,6 +171,12 @@ static bool knows_variables(void)
     return libc != NULL && dlinfo(libc, RTLD_DI_TLS_DATA, &variables) == 0 && variables != NULL &&
            (uintptr_t)variables == sti_module_thread_variables(libc);
 }
+#else
+static bool knows_variables(void)
+{
+    return true; /* dl_iterate_phdr tells where those of each module are */
+}
+#endif
 
 /* --- All of them. --- */
 
