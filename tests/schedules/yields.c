@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps threads at the library's atomic operations (points.h), at random, as a loaded system might: they yield, sleep,
- * move to another processor. To be preloaded. Any thread, signal handlers, and the children of a
+ * Keeps threads at the library's atomic operations (points.h), at random, as a loaded system might: they stop for a
+ * while, or move to another processor. To be preloaded. Any thread, signal handlers, and the children of a
  * fork(2); before it has started, and where a thread is already within it, it does nothing.
  *
  * A mistake in a protocol needs either one thread that comes to a stop at just the right line, or one that falls
@@ -28,6 +28,7 @@
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 #define FREE_NS (5 * MS) /* so much a thread may always stop */
+#define YIELD_NS 1       /* others run for a moment */
 #define HOTS 32          /* that are told */
 
 static struct {
@@ -42,7 +43,7 @@ static struct {
 } run;
 
 static atomic_uint threads;
-static atomic_ulong points, yields, sleeps, stopped_us, moves;
+static atomic_ulong points, stops, stopped_us, moves;
 static struct schedules_place *_Atomic hots[HOTS];
 
 static _Thread_local struct {
@@ -89,20 +90,17 @@ static uint64_t draw_length(void)
     return (US << below(bits + 1)) / 2 + below(US << below(bits + 1));
 }
 
-/* Sleeps so long; 0: lets others run, which is dear beside other programs. Counted is how long it took. */
+/* Sleeps so long, and longer on a busy system: counted is how long it took. */
 static void stop_for(uint64_t ns)
 {
     uint64_t begun = now();
     if (own.stopped + ns > (begun - own.began) / 2 + FREE_NS)
         return;
     struct timespec time = { .tv_sec = (time_t)(ns / (1000 * MS)), .tv_nsec = (long)(ns % (1000 * MS)) };
-    if (ns > 0)
-        syscall(SYS_nanosleep, &time, NULL);
-    else
-        syscall(SYS_sched_yield);
+    syscall(SYS_nanosleep, &time, NULL);
     uint64_t took = now() - begun;
     own.stopped += took;
-    atomic_fetch_add_explicit(ns > 0 ? &sleeps : &yields, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stops, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stopped_us, took / US, memory_order_relaxed);
 }
 
@@ -167,7 +165,7 @@ static void act(void)
     draw_action();
     if (--own.until_change == 0)
         draw_change();
-    stop_for(own.is_slow || below(4) == 0 ? draw_length() : 0);
+    stop_for(own.is_slow || below(4) == 0 ? draw_length() : YIELD_NS);
 }
 
 static void visit(struct schedules_place *place)
@@ -194,6 +192,16 @@ __attribute__((visibility("default"))) void schedules_point(struct schedules_pla
     errno = saved;
 }
 
+/* Also where the library and the tests yield: beside other programs, a thread that yields comes after all of these, and
+ * a test that yields in a loop to no end. */
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+    int saved = errno;
+    syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = YIELD_NS }, NULL);
+    errno = saved;
+    return 0;
+}
+
 __attribute__((constructor)) static void start(void)
 {
     const char *seed = getenv("STINT_SCHEDULES_SEED");
@@ -215,9 +223,9 @@ __attribute__((destructor)) static void tell(void)
     if (!run.is_on || getenv("STINT_SCHEDULES_TELL") == NULL || getpid() != run.process)
         return;
     fprintf(stderr,
-            "schedules: %lu points of %u threads; %lu yields and %lu sleeps of %lu us at most, which took %lu ms; "
+            "schedules: %lu points of %u threads; %lu stops of %lu us or so at most, which took %lu ms; "
             "%lu moves; one line in %u is hot\n",
-            atomic_load(&points), atomic_load(&threads), atomic_load(&yields), atomic_load(&sleeps),
+            atomic_load(&points), atomic_load(&threads), atomic_load(&stops),
             (unsigned long)(run.longest / US), atomic_load(&stopped_us) / 1000, atomic_load(&moves), run.hot_one_in);
     for (size_t i = 0; i < HOTS && atomic_load(&hots[i]) != NULL; i++)
         fprintf(stderr, "schedules: hot: %s:%d\n", atomic_load(&hots[i])->file, atomic_load(&hots[i])->line);
