@@ -225,8 +225,8 @@ __attribute__((destructor)) static void tell(void)
     fprintf(stderr,
             "schedules: %lu points of %u threads; %lu stops of %lu us or so at most, which took %lu ms; "
             "%lu moves; one line in %u is hot\n",
-            atomic_load(&points), atomic_load(&threads), atomic_load(&stops),
-            (unsigned long)(run.longest / US), atomic_load(&stopped_us) / 1000, atomic_load(&moves), run.hot_one_in);
+            atomic_load(&points), atomic_load(&threads), atomic_load(&stops), (unsigned long)(run.longest / US),
+            atomic_load(&stopped_us) / 1000, atomic_load(&moves), run.hot_one_in);
     for (size_t i = 0; i < HOTS && atomic_load(&hots[i]) != NULL; i++)
         fprintf(stderr, "schedules: hot: %s:%d\n", atomic_load(&hots[i])->file, atomic_load(&hots[i])->line);
 }
