@@ -15,8 +15,9 @@
 #include "alloc/platform/process.h"
 #include "hold.h"
 
-/* --- Functions of libc's that only look at memory or copy it. They call nothing but each other, and have nothing, not
- * even for a while: stopped at any instruction they are as the code that has called them. --- */
+/* --- Functions of libc's that only look at memory or copy it. They call nothing but each other and what has no name
+ * (as memcpy does that is not written for its processor), and have nothing, not even for a while: stopped at any
+ * instruction they are as the code that has called them. --- */
 
 static const char *const pure_names[] = {
     "memcmp",       "bcmp",          "memcpy",       "memmove",       "mempcpy",      "memset",        "bzero",
@@ -58,10 +59,20 @@ static bool is_pure(uintptr_t instruction)
 
 /* --- The frames. --- */
 
+/* What one of them calls that has no name is one of them. */
+static void walk_out_of_helper(struct sti_walk *walk)
+{
+    struct sti_walk helper = *walk;
+    if (sti_caller_is_libc((const void *)sti_walk_instruction(walk)) && sti_walk_out(&helper) &&
+        is_pure(sti_walk_instruction(&helper)))
+        *walk = helper;
+}
+
 /* The instruction at which the code was stopped. What this library was doing there is half done. */
 static bool is_own_code(struct sti_walk *walk, enum sti_left way)
 {
     struct sti_caller_module module = { .size = 0 };
+    walk_out_of_helper(walk);
     while (is_pure(sti_walk_instruction(walk))) {
         if (!sti_walk_out(walk))
             return false;
