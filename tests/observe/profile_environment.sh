@@ -27,8 +27,21 @@ STINT_PROFILE=1m:%p.%p.gz "$program" >totals
 ls [0-9]*.[0-9]*.gz >/dev/null || fail "no file is called after the process"
 [ ! -e end.gz.part ] || fail "left a part behind"
 
-# With its last thread, if the main one has ended before. (ThreadSanitizer's own is the last.)
-if ! grep -q __tsan_init "$program"; then
+# How many threads a program has that starts none.
+mkfifo input output
+"$program" wait <input >output &
+child=$!
+exec 3>input 4<output
+read -r line <&4
+threads=$(find "/proc/$child/task" -mindepth 1 -maxdepth 1 | wc -l)
+exec 3>&-
+wait $child
+exec 4<&-
+
+# With its last thread, if the main one has ended before. (ThreadSanitizer's own, or an emulation's, is the last.)
+if [ "$threads" != 1 ]; then
+  echo "not tested: the end of the last thread: this system runs a thread of its own beside the program's only one"
+else
   STINT_PROFILE=2k:last.collapsed timeout 10 "$program" mainless || fail "the process did not end with its last thread"
   grep -q allocate_and_keep last.collapsed || fail "the profile of the last thread is incomplete"
 fi
@@ -41,7 +54,6 @@ sleeps() { # PID
 }
 
 # On the signal, while the program runs on, any number of times; until then the thread sleeps.
-mkfifo input output
 STINT_PROFILE=2k:signal.collapsed "$program" wait <input >output &
 child=$!
 exec 3>input 4<output
