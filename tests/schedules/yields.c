@@ -211,7 +211,7 @@ __attribute__((constructor)) static void start(void)
     run.process = getpid();
     run.processors = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t random = run.seed;
-    run.hot_one_in = 8U << next(&random) % 5;
+    run.hot_one_in = 2U << next(&random) % 5;
     run.stop_one_in = 1U << 2 * (next(&random) % 5);
     run.interval = 16U << 2 * (next(&random) % 5);
     run.longest = US << (4 + next(&random) % 10); /* 16 us to 8 ms */
