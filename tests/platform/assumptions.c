@@ -204,7 +204,7 @@ static int fail_with_a_block(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    return malloc(1000) == NULL ? ENOMEM : EIO;
+    return keep(malloc(1000)) == NULL ? ENOMEM : EIO;
 }
 
 /* With a module that has thread-local variables, and was loaded when this thread was there. */
