@@ -425,7 +425,7 @@ class InPlace(unittest.TestCase):
             finally:
                 ran.append(str(len(ran)))
         self.exceeded("memory-limit", tidy, grow, memory=16 * MIB)
-        self.exceeded("deadline", tidy, loop, timeout=1)
+        self.exceeded("deadline", tidy, loop, timeout=3)
         self.assertEqual(ran, ["0", "1"])
 
     def test_a_time_limit_comes_between_two_instructions(self):
