@@ -145,8 +145,7 @@ struct sti_scope {
     struct sti_share *share;      /* of its task's group; NULL: this is no outermost scope of one (shared_budget.h) */
     const stint_account *charged; /* the first above it that a scope around this one charges already; NULL: none */
     size_t peak;
-    size_t
-        granted_peak; /* what it will be if the block is granted for which was measured; written by each measurement */
+    size_t granted_peak; /* its next value, if the block that was last measured for is granted */
     uint64_t samples;
     uint64_t deferred; /* interrupts */
     uint64_t looked; /* sti_thread_requests when nothing that it counts was found; with a bit where there is a limit of

@@ -176,7 +176,7 @@ struct submitted {
 };
 
 /* Waits, counts, and says that the value is to be looked at. */
-static bool take(struct submitted *one, stint_reason expected, stint_outcome *outcome)
+static bool take(const struct submitted *one, stint_reason expected, stint_outcome *outcome)
 {
     if (stint_future_wait(one->future, outcome) != 0) {
         wrong++;
@@ -193,26 +193,34 @@ static bool take(struct submitted *one, stint_reason expected, stint_outcome *ou
     return outcome->status == STINT_OK;
 }
 
-static void cancels(unsigned long count)
+/* One kind of task: what a new one is to do, how it is submitted, how it should end, and whether its value is right. */
+struct work {
+    struct submitted (*choose)(void);
+    int (*submit)(struct submitted *one);
+    stint_reason (*expects)(const struct submitted *one);
+    bool (*is_right)(const struct submitted *one, const stint_outcome *outcome);
+};
+
+static void take_and_look(const struct work *work, const struct submitted *one)
 {
-    struct submitted all[AT_ONCE] = { { NULL, 0, false } };
-    stint_pool_options four = STINT_POOL_OPTIONS_INIT;
-    stint_pool *pool;
     stint_outcome outcome;
-    four.workers = 4;
-    if (stint_pool_create(&four, &pool) != 0) {
-        wrong++;
+    if (!take(one, work->expects(one), &outcome))
         return;
-    }
+    wrong += !work->is_right(one, &outcome);
+    free(outcome.value);
+}
+
+/* Always as many at once, of which the oldest is taken before the next is submitted. */
+static void submit_and_cancel(const struct work *work, unsigned long count)
+{
+    struct submitted all[AT_ONCE];
     unsigned long n = 0;
     for (; goes_on(n, count) || (n % AT_ONCE != 0 && wrong == 0); n++) {
         struct submitted *one = &all[n % AT_ONCE];
-        if (n >= AT_ONCE && take(one, STINT_REASON_NONE, &outcome)) {
-            wrong += *(unsigned long *)outcome.value != 1ul << one->kind;
-            free(outcome.value);
-        }
-        *one = (struct submitted){ .kind = next_random() % 14, .may_be_cancelled = next_random() % 3 == 0 };
-        if (stint_submit(pool, count_tree, (void *)one->kind, NULL, &one->future) != 0) {
+        if (n >= AT_ONCE)
+            take_and_look(work, one);
+        *one = work->choose();
+        if (work->submit(one) != 0) {
             wrong++;
             break;
         }
@@ -221,10 +229,43 @@ static void cancels(unsigned long count)
             stint_future_cancel(one->future);
         }
     }
-    for (size_t i = 0; wrong == 0 && n >= AT_ONCE && i < AT_ONCE; i++) {
-        if (take(&all[i], STINT_REASON_NONE, &outcome))
-            free(outcome.value);
+    for (size_t i = 0; wrong == 0 && n >= AT_ONCE && i < AT_ONCE; i++)
+        take_and_look(work, &all[i]);
+}
+
+static stint_pool *pool;
+
+static struct submitted choose_tree(void)
+{
+    return (struct submitted){ .kind = next_random() % 14, .may_be_cancelled = next_random() % 3 == 0 };
+}
+
+static int submit_tree(struct submitted *one)
+{
+    return stint_submit(pool, count_tree, (void *)one->kind, NULL, &one->future);
+}
+
+static stint_reason expects_nothing(const struct submitted *one)
+{
+    (void)one;
+    return STINT_REASON_NONE;
+}
+
+static bool is_count(const struct submitted *one, const stint_outcome *outcome)
+{
+    return *(unsigned long *)outcome->value == 1ul << one->kind;
+}
+
+static void cancels(unsigned long count)
+{
+    static const struct work trees = { choose_tree, submit_tree, expects_nothing, is_count };
+    stint_pool_options four = STINT_POOL_OPTIONS_INIT;
+    four.workers = 4;
+    if (stint_pool_create(&four, &pool) != 0) {
+        wrong++;
+        return;
     }
+    submit_and_cancel(&trees, count);
     wrong += stint_pool_destroy(pool) != 0;
 }
 
@@ -259,44 +300,43 @@ static int do_deed(const void *input, size_t size, stint_reply *reply)
     return stint_reply_write(reply, input, size);
 }
 
+static stint_wall *wall;
+
 /* One in fifty does not end well, one in ten is cancelled. */
+static struct submitted choose_deed(void)
+{
+    return (struct submitted){ .kind = next_random() % 50 == 0 ? 1 + next_random() % (DEEDS - 1) : ECHOES,
+                               .may_be_cancelled = next_random() % 10 == 0 };
+}
+
+static int submit_deed(struct submitted *one)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.run_ns = one->kind == HANGS ? 20000000 : 0;
+    return stint_submit_walled(pool, wall, do_deed, &one->kind, sizeof one->kind, &options, &one->future);
+}
+
+static stint_reason expects_end(const struct submitted *one)
+{
+    return ends[one->kind];
+}
+
+static bool is_echo(const struct submitted *one, const stint_outcome *outcome)
+{
+    return outcome->payload_size == sizeof one->kind && *(size_t *)outcome->value == one->kind;
+}
+
 static void walls(unsigned long count)
 {
-    struct submitted all[AT_ONCE] = { { NULL, 0, false } };
+    static const struct work deeds = { choose_deed, submit_deed, expects_end, is_echo };
     stint_wall_options two = STINT_WALL_OPTIONS_INIT;
-    stint_wall *wall;
-    stint_pool *pool;
-    stint_outcome outcome;
     two.children = 2;
     two.tasks_per_child = 100;
     if (stint_wall_create(&two, &wall) != 0 || stint_pool_create(NULL, &pool) != 0) {
         wrong++;
         return;
     }
-    unsigned long n = 0;
-    for (; goes_on(n, count) || (n % AT_ONCE != 0 && wrong == 0); n++) {
-        struct submitted *one = &all[n % AT_ONCE];
-        if (n >= AT_ONCE && take(one, ends[one->kind], &outcome)) {
-            wrong += outcome.payload_size != sizeof one->kind || *(size_t *)outcome.value != one->kind;
-            free(outcome.value);
-        }
-        *one = (struct submitted){ .kind = next_random() % 50 == 0 ? 1 + next_random() % (DEEDS - 1) : ECHOES,
-                                   .may_be_cancelled = next_random() % 10 == 0 };
-        stint_options options = STINT_OPTIONS_INIT;
-        options.budget.run_ns = one->kind == HANGS ? 20000000 : 0;
-        if (stint_submit_walled(pool, wall, do_deed, &one->kind, sizeof one->kind, &options, &one->future) != 0) {
-            wrong++;
-            break;
-        }
-        if (one->may_be_cancelled) {
-            nap();
-            stint_future_cancel(one->future);
-        }
-    }
-    for (size_t i = 0; wrong == 0 && n >= AT_ONCE && i < AT_ONCE; i++) {
-        if (take(&all[i], ends[all[i].kind], &outcome))
-            free(outcome.value);
-    }
+    submit_and_cancel(&deeds, count);
     wrong += stint_pool_destroy(pool) != 0;
     wrong += stint_wall_destroy(wall) != 0;
 }
