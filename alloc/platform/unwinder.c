@@ -77,10 +77,9 @@ static void *function_of(size_t number)
 #define UNINSTRUMENTED __attribute__((no_sanitize("thread")))
 #endif
 
-/* Under a name of its own here, since unwind.h lets others see those that it declares. The compiler makes the calls,
- * and at link time only when it has dropped what nobody calls: hence used. */
+/* Under a name of its own here, since unwind.h lets others see those that it declares. */
 #define DEFINE(name, result, parameters, arguments, missing)                                                           \
-    __attribute__((visibility("hidden"), used)) UNINSTRUMENTED result defined##name parameters __asm__(#name);         \
+    __attribute__((visibility("hidden"))) UNINSTRUMENTED result defined##name parameters __asm__(#name);               \
     result defined##name parameters                                                                                    \
     {                                                                                                                  \
         result(*function) parameters;                                                                                  \
