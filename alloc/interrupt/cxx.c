@@ -23,11 +23,10 @@
 typedef struct sti_cxx_exceptions *records_fn(void);
 typedef sti_terminate_fn *set_terminate_fn(sti_terminate_fn *);
 
-/* That they are named here makes the linker let others see them in a program that brings a runtime of its own. They are
- * declared as a compiler of C++ does it, with which they are optimised at link time. */
-extern void *linked_records(void) __asm__("__cxa_get_globals") __attribute__((weak));
-extern void linked_end_catch(void) __asm__("__cxa_end_catch") __attribute__((weak));
-static void (*const linked[])(void) __attribute__((used)) = { (void (*)(void))linked_records, linked_end_catch };
+/* That they are named here makes the linker let others see them in a program that brings a runtime of its own. */
+extern const char linked_records[] __asm__("__cxa_get_globals") __attribute__((weak));
+extern const char linked_end_catch[] __asm__("__cxa_end_catch") __attribute__((weak));
+static const char *const linked[] __attribute__((used)) = { linked_records, linked_end_catch };
 
 /* Entered from the beginning, and for ever: first its records; release and acquire, as what they call lies in a module
  * that another thread may have loaded. The rest, relaxed as nothing else depends on it, is 0 as long as it is not
@@ -131,8 +130,7 @@ bool sti_cxx_allocates_exception(const void *caller)
 
 /* --- Personalities ------------------------------------------------------------------------------------------------ */
 
-extern unsigned of_cxx(int version, int actions, unsigned long long class, void *exception,
-                       void *context) __asm__("__gxx_personality_v0") __attribute__((weak));
+extern const char of_cxx[] __asm__("__gxx_personality_v0") __attribute__((weak));
 
 /* In a program that is linked at a fixed place the address of a function of a library's is that of a jump to it. */
 static bool is_jump(const char *function, const char *name)
@@ -166,7 +164,7 @@ bool sti_cxx_may_be_asked(uintptr_t personality)
             return calls_ours(&runtimes[i]);
     }
     return sti_unwinder_is_of_c(personality) ||
-           (personality == (uintptr_t)of_cxx && is_jump((const char *)(uintptr_t)of_cxx, "__gxx_personality_v0"));
+           (personality == (uintptr_t)of_cxx && is_jump(of_cxx, "__gxx_personality_v0"));
 }
 
 /* --- Records ------------------------------------------------------------------------------------------------------ */
