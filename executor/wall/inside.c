@@ -24,6 +24,7 @@
 #include "alloc/meter/account.h"
 #include "alloc/meter/meter.h"
 #include "alloc/observe/report.h"
+#include "alloc/platform/assumption.h"
 #include "alloc/platform/libc.h"
 #include "alloc/platform/thread.h"
 #include "alloc/scope/run.h"
@@ -317,6 +318,9 @@ int sti_inside_prepare(const struct sti_wall_config *config)
     const struct sti_wall_task task = { .memory = config->memory };
     struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
+    /* A program that serves has looked at nothing yet, and its children may load nothing. */
+    if (!sti_assumptions_before_leaving())
+        return ENOTSUP;
     child_note_retained(config);
     sti_inside_seed();
     return child_run_in_scope(&task, &call, &outcome, NULL);

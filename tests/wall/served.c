@@ -120,6 +120,15 @@ TEST(served_functions_are_attacked_as_others_are)
     }
 }
 
+TEST(a_served_function_runs_tasks_that_are_left)
+{
+    for (int sandbox = STINT_WALL_CLOSED; sandbox <= STINT_WALL_OPEN; sandbox++) {
+        struct fixture fixture = begin(.children = 1, .sandbox = (stint_wall_sandbox)sandbox);
+        assert_replied(call(fixture, "run_inside", 0), "memory-limit");
+        end(fixture);
+    }
+}
+
 TEST(an_entry_that_is_not_served_is_the_tasks_error)
 {
     struct fixture fixture = begin(.children = 1);

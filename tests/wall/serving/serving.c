@@ -25,10 +25,32 @@ static int crash(const void *input, size_t size, stint_reply *reply)
     return echo(input, size, reply);
 }
 
+static int allocate_without_end(void *arg, void **value)
+{
+    (void)arg;
+    while ((*value = malloc(1000)) != NULL)
+        memset(*value, 1, 1000);
+    return ENOMEM;
+}
+
+/* A task in a task, which loads nothing for it. */
+static int run_inside(const void *input, size_t size, stint_reply *reply)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    (void)input;
+    (void)size;
+    options.budget.memory = 1 << 20;
+    int error = stint_run(allocate_without_end, NULL, &options, &outcome);
+    const char *end = error != 0 ? strerrorname_np(error) : stint_reason_name(outcome.reason);
+    return stint_reply_write(reply, end, strlen(end));
+}
+
 static const stint_wall_entry entries[] = {
     { "echo", echo },
     { "spin", spin },
     { "crash", crash },
+    { "run_inside", run_inside },
     { "bomb_with_forks", bomb_with_forks },
     { "bomb_with_threads", bomb_with_threads },
     { "flood_with_descriptors", flood_with_descriptors },
