@@ -30,6 +30,7 @@ typedef int sti_libc_visit_fn(struct dl_phdr_info *module, size_t size, void *ar
 #include <sys/single_threaded.h>
 
 #define STI_LIBC_PINS_THREADS 1
+#define STI_LIBC_UNWINDS_THREADS 1  /* the frames of one that ends have gone when its destructors run */
 #define STI_LIBC_KEYS_IN_THREADS 32 /* so many keys have their values in the thread itself */
 
 /* glibc's own index of modules is always true. */
@@ -84,6 +85,7 @@ int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const st
 #define PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP PTHREAD_RWLOCK_INITIALIZER
 #define __libc_single_threaded 0 /* nobody says so: the threads are counted */
 #define STI_LIBC_PINS_THREADS 0  /* no thread can begin on processors of its own */
+#define STI_LIBC_UNWINDS_THREADS 0
 #define STI_LIBC_KEYS_IN_THREADS PTHREAD_KEYS_MAX
 #define __SIGRTMIN 32
 typedef int __rlimit_resource_t;
