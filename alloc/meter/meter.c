@@ -212,8 +212,8 @@ static uint64_t measure_outwards(const struct sti_thread *thread, struct sti_sco
     scope->granted_peak = amount_max(scope->peak, all->possible && !passes ? held + all->wanted : held);
     sti_reporting_measured(scope, held);
     if (scope->warn != 0)
-        sti_warning_look_at_held(scope, scope->share != NULL ? held_by_all(scope->share)
-                                                             : held + (all->possible ? all->wanted : 0));
+        sti_warning_look_at_held(scope, (scope->share != NULL ? held_by_all(scope->share) : held) +
+                                            (all->possible ? all->wanted : 0));
     uint64_t until_peak = until_peak_check(scope, thread->used - scope->begin, held);
     uint64_t until_check = bytes_chargeable(until_peak);
     if (scope->memory_limit != 0)
@@ -240,8 +240,8 @@ static struct passed scope_measure(struct sti_thread *thread, size_t wanted)
     thread->memory_check = thread->used + measure_outwards(thread, thread->scope, &all);
     const struct sti_share *share = sti_group_member(thread->scope);
     if (share != NULL)
-        all.held = atomic_load_explicit(&share->group->held, memory_order_relaxed);
-    else if (possible)
+        all.held = held_by_all(share);
+    if (possible)
         all.held += all.wanted;
     atomic_store_explicit(&(share != NULL ? share->group->thread : thread)->held, all.held, memory_order_relaxed);
     return all.passed;
@@ -539,12 +539,21 @@ static void asked_give_back(struct sti_thread *thread, const struct asked *asked
 
 /* What has just been measured holds the block as well. It counts for the peaks now, and only if it is granted: the
  * next measurement may come after it is freed. */
-static void raise_peaks(struct sti_scope *scope, struct sti_share *share)
+static void raise_peaks(struct sti_scope *scope, const struct asked *asked)
 {
     for (; scope != NULL; scope = scope->outer)
         scope->peak = scope->granted_peak;
-    if (share != NULL)
-        sti_group_granted(share);
+    if (asked->share != NULL)
+        sti_group_granted(asked->share, asked_bytes(asked));
+}
+
+/* While an interrupt waits, a block may be granted that was to be refused when it was measured. */
+static void measure_deferred(struct sti_scope *scope, size_t block)
+{
+    for (size_t held = block; scope != NULL; scope = scope->outer) {
+        held += sti_heap_held(scope);
+        scope->granted_peak = amount_max(scope->peak, held);
+    }
 }
 
 /* Charge it, refuse it, or deliver an interrupt. */
@@ -552,13 +561,17 @@ static inline bool asked_decide(struct sti_thread *thread, const struct asked *a
 {
     if (__builtin_expect(sti_interrupt_is_tripped(thread->scope), 0)) {
         asked_give_back(thread, asked);
-        return refuse_or_defer(thread, asked->charge, caller);
-    }
-    if (!asked->possible)
+        if (!refuse_or_defer(thread, asked->charge, caller))
+            return false;
+        if (asked->is_measured)
+            measure_deferred(thread->scope, asked_bytes(asked));
+    } else if (!asked->possible) {
         return false;
+    } else {
+        thread->used = asked->after;
+    }
     if (asked->is_measured)
-        raise_peaks(thread->scope, asked->share);
-    thread->used = asked->after;
+        raise_peaks(thread->scope, asked);
     return true;
 }
 

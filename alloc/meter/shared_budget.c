@@ -160,10 +160,11 @@ void sti_group_settle(struct sti_share *share, struct sti_scope *scope)
 /* --- What the shares of a group hold together, against the memory limit of their task. Thread of the share.
  *
  * A heap can be measured by its own thread only. So each share publishes two numbers. held: what it held when it was
- * measured last, with the block that it was measured for. bound: that, and what it has been charged since, which its
- * frees may have made too high; it grows at every sample point, so it is never too low by more than what is charged
- * between two of them, and it is measured anew whenever it has grown by a floor (the one that a single thread has too).
- * While the sum of the bounds is within the limit, so is what is held.
+ * measured last, with the block that it was measured for as soon as that is granted. bound: that, with the block from
+ * the measurement on, and what it has been charged since, which its frees may have made too high; it grows at every
+ * sample point, so it is never too low by more than what is charged between two of them, and it is measured anew
+ * whenever it has grown by a floor (the one that a single thread has too). While the sum of the bounds is within the
+ * limit, so is what is held. The peak is that of the sum of what is held, so no block counts for it that is refused.
  *
  * A share that finds the sum beyond is measured. If the sum is still too high it asks the others: those that allocate
  * find at their next sample point, which is requested of it, that they are to be measured; those that wait for a
@@ -215,26 +216,27 @@ bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted)
     bool possible = wanted <= LARGEST_SIZE;
     share->wanted = possible ? wanted : 0;
     share->measured_at = share->thread->used + share->wanted;
-    held += share->wanted;
     size_t all_held = share_publish(&group->held, &share->held, held);
-    size_t all = share_publish(&group->bound, &share->bound, held);
+    size_t all = share_publish(&group->bound, &share->bound, held + share->wanted);
     size_t limit = memory_limit(group);
     if (limit != 0 && (!possible || all > limit)) {
         sti_group_hold_no_more(share);
         return false;
     }
-    raise_peak(group, all_held - share->wanted);
+    raise_peak(group, all_held);
     return true;
 }
 
-void sti_group_granted(struct sti_share *share)
+void sti_group_granted(struct sti_share *share, size_t block)
 {
+    share->wanted = 0;
+    publish_both(share, share->held + block);
     raise_peak(share->group, atomic_load_explicit(&share->group->held, memory_order_relaxed));
 }
 
 void sti_group_hold_no_more(struct sti_share *share)
 {
-    publish_both(share, share->held - share->wanted);
+    share_publish(&share->group->bound, &share->bound, share->bound - share->wanted);
     share->wanted = 0;
 }
 

@@ -123,8 +123,8 @@ static inline void sti_group_note_asked(struct sti_share *share)
  * limit. */
 bool sti_group_hold(struct sti_share *share, size_t held, size_t wanted);
 
-/* The share is given what it wanted: its task's peak counts that, too. */
-void sti_group_granted(struct sti_share *share);
+/* The share is given a block of so many bytes: its task's peak counts that, too. */
+void sti_group_granted(struct sti_share *share, size_t block);
 
 /* The share was not given what it wanted. */
 void sti_group_hold_no_more(struct sti_share *share);

@@ -332,6 +332,39 @@ TEST(a_large_block_counts_for_the_peak_however_short_it_lived)
     }
 }
 
+/* The first time it is refused, the second time it is granted to tidy up with. */
+static int allocate_and_free_again(void *arg, void **value)
+{
+    return allocate_and_free_once(arg, value) == ENOMEM ? allocate_and_free_once(arg, value) : EIO;
+}
+
+static int allocate_while_it_waits(void *arg, void **value)
+{
+    stint_mask();
+    usleep(5000); /* beyond its deadline */
+    int error = allocate_and_free_once(arg, value);
+    stint_unmask();
+    return error;
+}
+
+TEST(so_does_a_block_that_is_granted_while_an_interrupt_waits)
+{
+    struct single single = { .size = MIB / 2 };
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = MS;
+    stint_outcome outcome = run_task(allocate_while_it_waits, &single, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_DEADLINE, ETIMEDOUT);
+    assert_in_range(outcome.usage.peak, single.size, single.size + single.size / 4);
+    options.budget = (stint_budget){ .memory = MIB / 4 };
+    single.size = MIB;
+    options.grace = 2 * MIB;
+    options.on_interrupt = STINT_FAIL;
+    options.flags = STINT_COMMIT;
+    outcome = run_task(allocate_and_free_again, &single, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_MEMORY_LIMIT, ENOMEM);
+    assert_in_range(outcome.usage.peak, single.size, single.size + single.size / 4);
+}
+
 /* Blocks go to another thread, which frees them. */
 struct handover {
     _Atomic(void *) block;

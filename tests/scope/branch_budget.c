@@ -439,6 +439,40 @@ TEST_WITH(the_peak_counts_what_a_branch_was_granted_and_nothing_it_was_refused, 
     }
 }
 
+static atomic_bool has_ended;
+
+static int be_refused_on_and_on(void *arg, void **value)
+{
+    const struct wish *wish = arg;
+    (void)value;
+    while (!atomic_load(&has_ended))
+        assert_null(keep(stint_malloc(wish->size)));
+    return 0;
+}
+
+static int be_refused_beside(void *arg, void **value)
+{
+    struct fork fork;
+    (void)value;
+    atomic_store(&has_ended, false);
+    fork_start(&fork, be_refused_on_and_on, arg);
+    await_theft(&fork);
+    for (int i = 0; i < 20000; i++)
+        stint_free(keep(stint_malloc(GRANT / 2)));
+    atomic_store(&has_ended, true);
+    return fork_join(&fork, NULL);
+}
+
+TEST_WITH(what_a_branch_is_refused_counts_for_the_peak_of_no_other, start, no_thieves)
+{
+    struct wish wish = { .size = 1024 * MIB };
+    stint_options options = { .size = sizeof(stint_options), .on_interrupt = STINT_FAIL };
+    options.budget.allocation = MIB / 2;
+    stint_outcome outcome = run_task(be_refused_beside, &wish, &options);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_ALLOCATION_LIMIT, ENOMEM);
+    assert_true(outcome.usage.peak < MIB);
+}
+
 static atomic_int turn;
 
 static int hold_for_a_while(void *arg, void **value)
