@@ -292,8 +292,9 @@ typedef struct stint_pool_statistics {
     uint64_t neglected;
     uint64_t longest_neglect_ns;
 
-    unsigned substitutes;  /* the most substitute workers that there have been at once (stint_pool_options.substitutes):
-                            * an idle one ends after a second, and its number is used again */
+    unsigned substitutes;  /* the most substitute workers that there have been at once (stint_pool_options.substitutes),
+                            * with the last one if the system let it not begin: an idle one ends after a second, and its
+                            * number is used again */
     unsigned substituting; /* of these, those that now stand in for a task that sleeps */
     uint64_t replaced;     /* times that a substitute took the place of a task that fell asleep */
     uint64_t unreplaced;   /* times that its place stayed empty, as no substitute was left or could be started */
