@@ -458,7 +458,7 @@ static int be_refused_beside(void *arg, void **value)
     fork_start(&fork, be_refused_on_and_on, arg);
     await_theft(&fork);
     for (int i = 0; i < 20000; i++)
-        stint_free(keep(stint_malloc(GRANT / 2)));
+        stint_free(keep(stint_malloc(2 * GRANT)));
     atomic_store(&has_ended, true);
     return fork_join(&fork, NULL);
 }
