@@ -69,8 +69,7 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 
 bool sti_interrupt_is_victim(const struct sti_scope *scope)
 {
-    struct sti_thread *thread = scope->share != NULL ? scope->shared->thread : scope->thread;
-    return atomic_load_explicit(&thread->is_victim, memory_order_seq_cst);
+    return sti_thread_has_victim(scope->share != NULL ? scope->shared->thread : scope->thread);
 }
 
 bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)

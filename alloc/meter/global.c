@@ -26,10 +26,11 @@
  *
  * A look that finds too much gives back what nobody needs (global.h), and reads again: what a task committed and others
  * have freed may still lie with an idle worker. If that was not enough, it stops the task that holds most. since says
- * when that began, 0 if no victim is on its way out. The victim finds its flag at its next sample point, which is
+ * when that began, 0 if no victim is on its way out. The victim finds its number at its next sample point, which is
  * requested of it (thread.h: flag, then 0 into the limit), and ends; its thread then gives back what the heap held, and
- * clears since. What is published of a task is for the choice only; a figure that is a little old makes it no worse
- * than late. */
+ * clears since. Where the chosen task has ended meanwhile, the number is not that of the next one on its thread, and
+ * who has chosen it clears since; if the two miss each other, patience ends. What is published of a task is for the
+ * choice only; a figure that is a little old makes it no worse than late. */
 
 #define LONGEST_INTERVAL_NS UINT64_C(10000000)
 #define SHORTEST_INTERVAL_NS UINT64_C(100000)
@@ -101,14 +102,22 @@ static bool holds_more(const struct sti_thread *thread, const struct sti_thread 
            atomic_load_explicit(&other->held, memory_order_relaxed);
 }
 
-static struct sti_thread *victim_find(void)
+static bool runs_task(const struct sti_thread *thread)
+{
+    return atomic_load_explicit(&thread->started, memory_order_relaxed) != 0;
+}
+
+/* acquire: what is read of the thread after the number is not that of a task before. */
+static struct sti_thread *victim_find(uint64_t *number)
 {
     struct sti_thread *best = NULL;
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
-        bool runs = atomic_load_explicit(&thread->started, memory_order_acquire) != 0;
-        if (runs && !atomic_load_explicit(&thread->is_victim, memory_order_relaxed) &&
-            (best == NULL || holds_more(thread, best)))
+        uint64_t task = atomic_load_explicit(&thread->task, memory_order_acquire);
+        if (runs_task(thread) && task != atomic_load_explicit(&thread->victim, memory_order_relaxed) &&
+            (best == NULL || holds_more(thread, best))) {
             best = thread;
+            *number = task;
+        }
     }
     return best;
 }
@@ -120,11 +129,13 @@ static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
     return since_ns < (grows ? VICTIM_PATIENCE_NS : LONGEST_PATIENCE_NS);
 }
 
-static void victim_stop(struct sti_thread *victim)
+/* False: it has ended before. */
+static bool victim_stop(struct sti_thread *victim, uint64_t number)
 {
-    atomic_store_explicit(&victim->is_victim, true, memory_order_seq_cst);
+    atomic_store_explicit(&victim->victim, number, memory_order_seq_cst);
     sti_thread_request_sample(victim);
     sti_watch_wake(); /* it may be asleep */
+    return atomic_load_explicit(&victim->task, memory_order_seq_cst) == number && runs_task(victim);
 }
 
 /* The clock is read anew, after since: the thread may have been held up, and another has chosen a victim meanwhile. */
@@ -137,14 +148,14 @@ static void make_room(size_t held, size_t limit)
         return;
     atomic_store_explicit(&seen, held, memory_order_relaxed);
     sti_give_back_all();
-    held = sti_resident();
-    struct sti_thread *victim = held > limit ? victim_find() : NULL;
-    if (victim != NULL) { /* of another one, which is about to be told, what was seen stays */
+    uint64_t number = 0;
+    struct sti_thread *victim = victim_find(&number);
+    held = sti_resident(); /* while it runs: a task that begins after another's end is not to blame */
+    bool is_too_much = victim != NULL && held > limit;
+    if (is_too_much) /* of another one, which is about to be told, what was seen stays */
         atomic_store_explicit(&seen, held, memory_order_relaxed);
-        victim_stop(victim);
-    } else {
-        atomic_store_explicit(&since, 0, memory_order_relaxed);
-    }
+    if (!is_too_much || !victim_stop(victim, number))
+        atomic_compare_exchange_strong_explicit(&since, &now, 0, memory_order_relaxed, memory_order_relaxed);
 }
 
 static uint64_t until_next_look(size_t held, size_t limit)
@@ -198,18 +209,29 @@ bool sti_global_is_near(void)
     if (atomic_load_explicit(&resident, memory_order_relaxed) <= limit - (limit >> NEAR_SHIFT))
         return false;
     const struct sti_thread *thread = sti_thread_first();
-    while (thread != NULL && atomic_load_explicit(&thread->started, memory_order_relaxed) == 0)
+    while (thread != NULL && !runs_task(thread))
         thread = thread->next;
     return thread != NULL;
+}
+
+/* release: for what the task before it held, this one is not chosen (acquire). */
+static inline void task_set(struct sti_thread *thread, uint64_t start)
+{
+    uint64_t number = atomic_load_explicit(&thread->task, memory_order_relaxed) + 1;
+    atomic_store_explicit(&thread->task, number, memory_order_release);
+    atomic_store_explicit(&thread->started, start, memory_order_relaxed);
 }
 
 void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 {
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
-    atomic_store_explicit(&thread->is_victim, false, memory_order_relaxed);
     atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
-    /* release: the flag of a thread that is chosen (acquire) as one that runs this task is not overwritten. */
-    atomic_store_explicit(&thread->started, start, memory_order_release);
+    task_set(thread, start);
+}
+
+void sti_global_resume_task(struct sti_thread *thread, uint64_t start)
+{
+    task_set(thread, start);
 }
 
 static void global_report(size_t held, const char *task)
@@ -234,16 +256,17 @@ static __attribute__((noinline, cold)) void end_victim(struct sti_thread *thread
 {
     size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
     sti_process_collect();
-    atomic_store_explicit(&thread->is_victim, false, memory_order_relaxed);
     atomic_store_explicit(&since, 0, memory_order_relaxed);
     global_report(held, task);
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
 {
-    atomic_store_explicit(&thread->started, another_goes_on, memory_order_relaxed); /* as the oldest of all */
-    if (__builtin_expect(atomic_load_explicit(&thread->is_victim, memory_order_relaxed), 0))
+    atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
+    if (__builtin_expect(sti_thread_has_victim(thread), 0))
         end_victim(thread, task);
+    if (another_goes_on)
+        sti_global_resume_task(thread, 1); /* untimed */
 }
 
 /* --- Giving back what nobody needs. --- */

@@ -22,6 +22,7 @@
 #include "alloc/interrupt/watch.h"
 #include "alloc/meter/account.h"
 #include "alloc/meter/allocate.h"
+#include "alloc/meter/global.h"
 #include "alloc/meter/shared_budget.h"
 #include "alloc/platform/clock.h"
 #include "alloc/platform/process.h"
@@ -115,7 +116,7 @@ void sti_scope_resume(const struct sti_suspended_scope *suspended)
     thread->scope = suspended->scope;
     thread->allocating = suspended->allocating;
     thread->small = suspended->small;
-    atomic_store_explicit(&thread->started, suspended->started, memory_order_relaxed);
+    sti_global_resume_task(thread, suspended->started);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_enter(thread);
 }

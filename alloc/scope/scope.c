@@ -260,7 +260,7 @@ static inline void scope_look_first(const struct sti_thread *thread, struct sti_
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
     if (scope->outer != NULL || (sti_scope_deadline(scope) & scope->cpu.look) != UINT64_MAX ||
         sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
-        atomic_load_explicit(&thread->is_victim, memory_order_seq_cst))
+        sti_thread_has_victim(thread))
         sti_interrupt_look(scope, scope->start);
     else
         scope->looked = looked;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The limit on the whole process, where the system keeps the thread that looks from running. This program says what the
- * process holds, and keeps a thread there for as long as it wants. */
+ * The limit on the whole process, where the system keeps the thread that looks from running, and whom it then stops.
+ * This program says what the process holds, and keeps a thread there for as long as it wants. */
 #include "alloc/platform/system.h"
 #include "pools.h"
 
@@ -12,13 +12,20 @@
 size_t __wrap_sti_resident(void);
 
 static atomic_size_t held;
+static atomic_bool second_is_late; /* the next but one */
 static atomic_bool next_is_late;
 static struct gate late; /* behind which who reads next comes to a stop */
 
+static atomic_uint looks;
+
 size_t __wrap_sti_resident(void)
 {
+    atomic_fetch_add(&looks, 1);
     size_t bytes = atomic_load(&held);
-    if (atomic_exchange(&next_is_late, false))
+    bool is_late = atomic_exchange(&next_is_late, false);
+    if (atomic_exchange(&second_is_late, false))
+        atomic_store(&next_is_late, true);
+    if (is_late)
         gate_hold(&late, NULL);
     return bytes;
 }
@@ -29,6 +36,7 @@ static void count_report(const stint_global_event *event, void *unused)
 {
     (void)event;
     (void)unused;
+    atomic_store(&held, 0);
     atomic_fetch_add(&reports, 1);
 }
 
@@ -112,6 +120,154 @@ TEST_WITH(a_look_that_was_held_up_stops_no_second_task, begin, end)
     assert_ok(of_looker);
     assert_outcome(of_holder, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
     assert_int_equal(atomic_load(&reports), 1);
+}
+
+/* --- The task that was chosen has ended by then, and another one runs on its thread. --- */
+
+/* Where it has looked it reads anew, and is late there. */
+static int look_once(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    atomic_store(&held, LIMIT + 1);
+    atomic_store(&second_is_late, true);
+    while (atomic_load(&late.entered) == 0)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+static void *run_look_once(void *outcome)
+{
+    if (stint_run(look_once, NULL, NULL, outcome) != 0)
+        *(stint_outcome *)outcome = (stint_outcome){ .error = ENOTSUP };
+    return NULL;
+}
+
+static int hold_until_looked(void *of_looker, void **looker)
+{
+    void *block = keep(stint_malloc(10 * MIB));
+    assert_int_equal(pthread_create((pthread_t *)looker, NULL, run_look_once, of_looker), 0);
+    gate_await(&late, 1);
+    stint_free(block);
+    return 0;
+}
+
+/* The look ends meanwhile. */
+static int hold_less(void *looker, void **value)
+{
+    (void)value;
+    void *block = keep(stint_malloc(5 * MIB));
+    atomic_store(&held, 0);
+    gate_open(&late);
+    pthread_join((pthread_t)looker, NULL);
+    for (int i = 0; i < 100; i++)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    stint_free(block);
+    return 0;
+}
+
+/* Twenty looks take less time than a victim has. */
+static int hold_for_some_looks(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    void *block = keep(stint_malloc(10 * MIB));
+    atomic_store(&looks, 0);
+    atomic_store(&held, LIMIT + 1);
+    while (atomic_load(&looks) < 20)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    stint_free(block);
+    return 0;
+}
+
+TEST_WITH(a_task_is_not_stopped_for_what_the_one_before_it_held, begin, end)
+{
+    stint_outcome of_looker, of_first, of_second, of_third;
+    late = (struct gate){ 0 };
+    atomic_store(&held, 0);
+    atomic_store(&reports, 0);
+    assert_int_equal(stint_run(hold_until_looked, &of_looker, NULL, &of_first), 0);
+    assert_ok(of_first);
+    assert_int_equal(stint_run(hold_less, of_first.value, NULL, &of_second), 0);
+    assert_ok(of_second);
+    assert_ok(of_looker);
+    assert_int_equal(atomic_load(&reports), 0);
+
+    assert_int_equal(stint_run(hold_for_some_looks, NULL, NULL, &of_third), 0);
+    assert_outcome(of_third, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(atomic_load(&reports), 1);
+}
+
+/* --- The task that was chosen is slow to end. --- */
+
+/* For so long that a second one is to be chosen. */
+static int hold_less_and_look(void *told, void **value)
+{
+    (void)value;
+    void *block = keep(stint_malloc(5 * MIB));
+    while (!atomic_load(&holds))
+        gate_nap();
+    atomic_store(&held, LIMIT + 1);
+    while (atomic_load(&((struct gate *)told)->entered) == 0)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    atomic_store(&held, 2 * LIMIT);
+    for (int i = 0; i < 5000; i++) {
+        stint_free(keep(stint_malloc(100 * KIB)));
+        gate_nap();
+    }
+    stint_free(block);
+    return 0;
+}
+
+TEST_WITH(the_next_one_is_stopped_where_the_first_does_not_end, begin, end)
+{
+    struct gate told = { 0 };
+    late = (struct gate){ .entered = 1 }; /* nobody is */
+    atomic_store(&held, 0);
+    atomic_store(&holds, false);
+    atomic_store(&reports, 0);
+    stint_pool *pool = make_pool(.workers = 2);
+    stint_future *first = submit(pool, hold_most, &told, NULL);
+    stint_outcome of_second = run_in_pool(pool, hold_less_and_look, &told, NULL);
+    gate_open(&told);
+    stint_outcome of_first = take(first);
+    assert_outcome(of_first, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_outcome(of_second, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+/* --- A task goes on that has run another one meanwhile. --- */
+
+static int hold_until_stopped(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    keep(stint_malloc(10 * MIB));
+    atomic_store(&held, LIMIT + 1);
+    while (atomic_load(&reports) == 0)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+static int run_within(void *pool, void **value)
+{
+    stint_outcome outcome = run_in_pool(pool, hold_until_stopped, NULL, NULL);
+    for (int i = 0; i < 100; i++)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    *value = (void *)(uintptr_t)outcome.reason;
+    return 0;
+}
+
+TEST_WITH(a_task_is_not_stopped_for_what_one_inside_of_it_held, begin, end)
+{
+    atomic_store(&held, 0);
+    atomic_store(&reports, 0);
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_outcome outcome = run_in_pool(pool, run_within, pool, NULL);
+    assert_ok(outcome);
+    assert_int_equal((uintptr_t)outcome.value, STINT_REASON_GLOBAL_MEMORY_LIMIT);
+    assert_int_equal(atomic_load(&reports), 1);
+    assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
 TEST_MAIN()
