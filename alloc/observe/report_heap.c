@@ -82,23 +82,37 @@ static bool leads_into_module(uintptr_t word)
     return word >= UINT16_MAX && word < ADDRESSES_END && _dl_find_object((void *)word, &found) == 0;
 }
 
+/* The first one of these words that is one. */
+static bool read_pointer(const struct beginning *beginning, size_t first, size_t end,
+                         struct sti_report_contents *contents)
+{
+    size_t i = first;
+    while (i < end && !leads_into_module(beginning->words[i]))
+        i++;
+    if (i >= end)
+        return false;
+    contents->kind = STI_REPORT_POINTER;
+    contents->word = (unsigned)i;
+    contents->address = beginning->words[i];
+    return true;
+}
+
+static bool is_zero(const struct beginning *beginning, size_t count)
+{
+    uintptr_t all = 0;
+    for (size_t i = 0; i < count; i++)
+        all |= beginning->words[i];
+    return all == 0 && count > 0;
+}
+
+/* The bytes of a pointer may be letters, but those of a text are no pointer into a module. */
 static struct sti_report_contents contents_of(const struct beginning *beginning)
 {
     struct sti_report_contents contents = { .kind = STI_REPORT_OTHER };
     size_t count = beginning->size / sizeof beginning->words[0];
-    uintptr_t all = 0;
-    if (read_string(beginning, &contents))
-        return contents;
-    for (size_t i = 0; i < count; i++) {
-        all |= beginning->words[i];
-        if (!leads_into_module(beginning->words[i]))
-            continue;
-        contents.kind = STI_REPORT_POINTER;
-        contents.word = (unsigned)i;
-        contents.address = beginning->words[i];
-        return contents;
-    }
-    if (all == 0 && count > 0)
+    bool is_known = (count > 0 && read_pointer(beginning, 0, 1, &contents)) || read_string(beginning, &contents) ||
+                    read_pointer(beginning, 1, count, &contents);
+    if (!is_known && is_zero(beginning, count))
         contents.kind = STI_REPORT_ZEROS;
     return contents;
 }
