@@ -14,7 +14,7 @@
 /* Instructions between two looks: about 10 microseconds. */
 #define INSTRUCTIONS 1000
 
-static void look(lua_State *lua, lua_Debug *unused)
+static void check_script(lua_State *lua, lua_Debug *unused)
 {
     (void)lua;
     (void)unused;
@@ -76,7 +76,7 @@ static int run_script(lua_State *lua)
     struct script *script = lua_touserdata(lua, 1);
     lua_settop(lua, 0);
     open_libraries(lua);
-    lua_sethook(lua, look, LUA_MASKCOUNT, INSTRUCTIONS);
+    lua_sethook(lua, check_script, LUA_MASKCOUNT, INSTRUCTIONS);
     if (luaL_loadbufferx(lua, script->text, script->size, "=line", "t") != LUA_OK)
         return lua_error(lua);
     lua_call(lua, 0, LUA_MULTRET);

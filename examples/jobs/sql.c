@@ -19,7 +19,7 @@ void sql_ready(void)
     closed_sqlite_ready(); /* if it fails, so does each document, with SQLite's words */
 }
 
-static int look(void *unused)
+static int check_statement(void *unused)
 {
     (void)unused;
     stint_checkpoint();
@@ -58,7 +58,7 @@ int sql_parse(parse_document *document, const char *text, size_t size)
     sqlite3 *database = NULL;
     int result = closed_sqlite_open(&options, &refusal, &database);
     if (result == SQLITE_OK) {
-        sqlite3_progress_handler(database, STEPS, look, NULL);
+        sqlite3_progress_handler(database, STEPS, check_statement, NULL);
         result = run_statements(database, text, &document->items);
     }
     if (result != SQLITE_OK)

@@ -27,7 +27,7 @@ static const struct bomb bombs[] = {
     { "endless-loop.lua", PARSE_LUA, STINT_REASON_DEADLINE, { "lua_callk", "run_script", "lua_parse" }, 0 },
     { "endless-match.lua", PARSE_LUA, STINT_REASON_DEADLINE, { "lua_callk", "run_script", "lua_parse" }, 0 },
     { "recursive-insert.sql", PARSE_SQL, STINT_REASON_MEMORY_LIMIT, { "sqlite3_step", "sql_parse" }, 4200 },
-    { "cross-join.sql", PARSE_SQL, STINT_REASON_DEADLINE, { "look", "sqlite3_step", "sql_parse" }, 0 },
+    { "cross-join.sql", PARSE_SQL, STINT_REASON_DEADLINE, { "check_statement", "sqlite3_step", "sql_parse" }, 0 },
 };
 
 #define BOMB_COUNT (sizeof bombs / sizeof *bombs)
