@@ -209,7 +209,7 @@ static int open_own(void *unused, void **value)
     (void)value;
     int *cookie = malloc(sizeof *cookie);
     *cookie = 1;
-    fopencookie(cookie, "r", (cookie_io_functions_t){ .close = note_closed });
+    keep(fopencookie(cookie, "r", (cookie_io_functions_t){ .close = note_closed }));
     return EIO;
 }
 

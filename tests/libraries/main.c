@@ -295,7 +295,8 @@ static int spawn(const char *what, int shared)
     snprintf(rarely, sizeof rarely, "%u", wanted.rarely);
     pid_t child = fork();
     if (child == 0) {
-        freopen("/dev/null", "w", stderr);
+        if (freopen("/dev/null", "w", stderr) == NULL)
+            _exit(126);
         setenv("G_SLICE", "always-malloc", 1);
         execl("/proc/self/exe", "unlisted-libraries", "--process", what, "--shared", descriptor, "--library",
               library->name, "--rarely", rarely, (char *)NULL);

@@ -78,7 +78,8 @@ TEST(a_refused_allocation_ends_the_process_or_uses_up_the_stack)
     if (child == 0) {
         const struct rlimit no_core = { 0, 0 };
         setrlimit(RLIMIT_CORE, &no_core);
-        freopen("/dev/null", "w", stderr);
+        if (freopen("/dev/null", "w", stderr) == NULL)
+            _exit(126);
         signal(SIGSEGV, SIG_DFL); /* its report of the failure allocates, fails, is reported, and so on */
         signal(SIGTRAP, SIG_DFL);
         signal(SIGABRT, SIG_DFL);
