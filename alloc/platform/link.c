@@ -47,7 +47,7 @@ bool sti_link_has_terminate(void)
            symbol_definer("_ZSt13set_terminatePFvvE") == own_module();
 }
 
-/* Nor is there any where nobody is linked with C++. Found once, as nothing comes in front of it later:
+/* Found once, as nothing comes in front of it later:
  *
  *   UNKNOWN -> YES | NO (relaxed: two threads at once find the same) */
 bool sti_link_unwinds(void)
@@ -56,7 +56,7 @@ bool sti_link_unwinds(void)
     static atomic_int known;
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (answer == UNKNOWN) {
-        answer = symbol_definer("_ZSt9terminatev") == NULL || sti_link_has_terminate() ? YES : NO;
+        answer = sti_link_has_terminate() ? YES : NO;
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == YES;

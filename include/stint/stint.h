@@ -133,7 +133,8 @@ typedef struct stint_link_report {
 
     /* True: STINT_UNWIND may be used, as std::terminate and std::set_terminate are this library's. They turn an unwind
      * into a jump where C++ would end the process. They are another library's where a program is linked with
-     * -static-libstdc++, or with libstdc++ before stint. A task with STINT_UNWIND is then refused with ENOTSUP. */
+     * -static-libstdc++, or with libstdc++ before stint; and modules may not find them in a program that is linked with
+     * libstint.a by hand (docs/machines.md). A task with STINT_UNWIND is then refused with ENOTSUP. */
     bool unwinds;
 
     /* The first function that is another library's, such as "malloc" or "operator new". NULL: there is none, or this

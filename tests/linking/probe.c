@@ -74,10 +74,12 @@ static void expect_pool(unsigned flags)
 {
     const stint_pool_options pool_options = { .size = sizeof(stint_pool_options), .workers = 1, .flags = flags };
     const stint_options options = { .size = sizeof(stint_options), .flags = flags };
-    stint_pool *pool;
+    stint_pool *pool = NULL;
     stint_future *future = NULL;
     stint_outcome outcome = { .status = STINT_ERROR };
     EXPECT(stint_pool_create(&pool_options, &pool) == 0);
+    if (pool == NULL)
+        return;
     if (flags != 0)
         EXPECT(stint_submit(pool, allocate, NULL, NULL, &future) == ENOTSUP);
     if (flags != 0)
@@ -208,7 +210,7 @@ int probe(const char *wanted)
     EXPECT(stint_link_check(NULL) == EINVAL);
     EXPECT(stint_link_check(&report) == (ours ? 0 : ENOTSUP));
     if (ours) {
-        EXPECT(report.metered && report.locked && report.function == NULL && report.module == NULL);
+        EXPECT(report.metered && report.locked && report.unwinds && report.function == NULL && report.module == NULL);
         EXPECT(stint_malloc_is_overridden());
         expect_meter_and_locks();
     } else {
