@@ -251,8 +251,7 @@ static void global_report(size_t held, const char *task)
     STI_BOUNDARY_CALLBACK(function, &event, argument, NULL);
 }
 
-/* Out of line: it is rare, and has registers saved. */
-static __attribute__((noinline, cold)) void end_victim(struct sti_thread *thread, const char *task)
+static void end_victim(const struct sti_thread *thread, const char *task)
 {
     size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
     sti_process_collect();
@@ -260,13 +259,21 @@ static __attribute__((noinline, cold)) void end_victim(struct sti_thread *thread
     global_report(held, task);
 }
 
-void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+/* Out of line: it is rare, and has registers saved. */
+static __attribute__((noinline, cold)) void end_rare_task(struct sti_thread *thread, const char *task,
+                                                          bool another_goes_on)
 {
-    atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
-    if (__builtin_expect(sti_thread_has_victim(thread), 0))
+    if (sti_thread_has_victim(thread))
         end_victim(thread, task);
     if (another_goes_on)
         sti_global_resume_task(thread, 1); /* untimed */
+}
+
+void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+{
+    atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
+    if (__builtin_expect(sti_thread_has_victim(thread) || another_goes_on, 0))
+        end_rare_task(thread, task, another_goes_on);
 }
 
 /* --- Giving back what nobody needs. --- */
