@@ -3,6 +3,7 @@
  * Memory of stopped tasks is not resident beside that of the next ones: it goes back to the system at once, or when 64
  * MiB have gathered. */
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include "support.h"
 
@@ -59,8 +60,10 @@ static void *give_back(void *barrier)
     return NULL;
 }
 
+/* But a page of 2 MiB of the system's is resident as a whole where one block was in it, so there are none here. */
 TEST(what_threads_give_back_at_the_same_time_is_all_gone)
 {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     left_by_the_system(0); /* measures */
     size_t before = resident();
     for (unsigned round = 0; round < 40; round++) {
@@ -76,7 +79,7 @@ TEST(what_threads_give_back_at_the_same_time_is_all_gone)
         for (int i = 0; i < GIVERS; i++)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
         pthread_barrier_destroy(&barrier);
-        assert_in_range(after, 0, before + PART / 2 + left_by_the_system(GIVERS * (round + 1)));
+        assert_in_range(after, 0, before + PART / 8 + left_by_the_system(GIVERS * (round + 1)));
     }
 }
 
