@@ -24,7 +24,7 @@ namespace detail
 /* By the time that then() returns, the coroutine may have ended, and this with it. */
 template <class T, class Resume> struct awaiter {
     Future<T> future;
-    Resume resume;
+    Resume resume_;
 
     bool await_ready() const noexcept
     {
@@ -32,7 +32,7 @@ template <class T, class Resume> struct awaiter {
     }
     void await_suspend(std::coroutine_handle<> waiting)
     {
-        future.then([waiting, resume = std::move(resume)](const stint_outcome &) mutable { resume(waiting); });
+        future.then([waiting, resume = std::move(resume_)](const stint_outcome &) mutable { resume(waiting); });
     }
     T await_resume()
     {
