@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * libgcc's unwinder, which is loaded when the first task is run whose code may be left, and not with this library: that
- * would take a tenth of the time of a process which does nothing. Any thread.
+ * libgcc's unwinder, which is loaded before the first task that may be unwound, and not with this library: that would
+ * take a tenth of the time of a process which does nothing. Any thread.
  *
  * What is compiled here calls libgcc's functions by their names, some of it by the compiler's doing: what a frame with
  * a cleanup is made of. These names are defined here, for this library alone, and jump into libgcc. A program in which
- * exceptions are thrown has it already, or a copy of it: then a frame of ours is asked all the same, as it always was,
- * by the functions of the shared one. */
+ * exceptions are thrown has it already, so that it needs no descriptor any more; or it has a copy of it: then a frame
+ * of ours is asked all the same, as it always was, by the functions of the shared one. */
 #include "unwinder.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ typedef struct _Unwind_Exception exception;
     X(_Unwind_Resume, void, (exception * thrown), (thrown), 0)                                                         \
     X(__gcc_personality_v0, _Unwind_Reason_Code,                                                                       \
       (int version, _Unwind_Action actions, _Unwind_Exception_Class class, exception *thrown, context *at),            \
-      (version, actions, class, thrown, at), _URC_CONTINUE_UNWIND)
+      (version, actions, class, thrown, at), _URC_FATAL_PHASE1_ERROR)
 
 #define NUMBER(name, result, parameters, arguments, missing) number_of##name,
 #define NAME(name, result, parameters, arguments, missing) #name,
@@ -44,13 +44,30 @@ static const char *const names[COUNT] = { FUNCTIONS(NAME) };
 static void *_Atomic found[COUNT];
 static void *_Atomic found_by_others;
 
+static _Unwind_Reason_Code stop_at_once(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                        exception *thrown, context *at, void *unused)
+{
+    (void)version;
+    (void)actions;
+    (void)class;
+    (void)thrown;
+    (void)at;
+    (void)unused;
+    return _URC_END_OF_STACK;
+}
+
+/* libgcc finds out what its personality needs to know when it is first to unwind something, which a copy of it does not
+ * ask of it: without that the personality would end the process. */
 __attribute__((noinline, cold)) void sti_unwinder_load(void)
 {
+    exception nothing = { .exception_class = 0 };
     void *libgcc = dlopen(LIBGCC, RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < COUNT && libgcc != NULL; i++)
         atomic_store_explicit(&found[i], dlsym(libgcc, names[i]), memory_order_release);
     void *others = dlsym(RTLD_DEFAULT, names[number_of__gcc_personality_v0]);
     atomic_store_explicit(&found_by_others, others, memory_order_relaxed);
+    if (libgcc != NULL)
+        _Unwind_ForcedUnwind(&nothing, stop_at_once, NULL);
 }
 
 bool sti_unwinder_is_loaded(void)
@@ -58,7 +75,8 @@ bool sti_unwinder_is_loaded(void)
     return atomic_load_explicit(&found[number_of_Unwind_Backtrace], memory_order_relaxed) != NULL;
 }
 
-/* Not there: nothing is unwound, but by a copy that is part of the program; and that passes our frames. */
+/* Not there: nothing is unwound, but by a copy that is part of the program. That must not pass our frames, which would
+ * go without a word: so it is told that it cannot go on, and the program ends. */
 static void *function_of(size_t number)
 {
     void *function = atomic_load_explicit(&found[number], memory_order_acquire);

@@ -3,6 +3,10 @@
  * A C program loads a C++ module for itself (RTLD_LOCAL): only then there is a C++ runtime in the process, and where
  * the program's own symbols are looked up there is none. */
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../support.h"
 
@@ -32,6 +36,72 @@ static int call_plain(void *called, void **value)
     *(void **)&fn = called;
     fn();
     return 0;
+}
+
+/* --- Its exceptions in frames of the library. First here, where nobody has loaded the unwinder yet. --- */
+
+static int catch_from(int (*call)(void))
+{
+    int (*caught)(int (*)(void));
+    *(void **)&caught = function("catch_from");
+    return caught(call);
+}
+
+static int run_throwing(void)
+{
+    stint_outcome outcome;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = STINT_FAIL;
+    return stint_run(call_plain, function("throw_one"), &options, &outcome);
+}
+
+/* A frame would have to be asked, for which the process can load nothing. */
+TEST(one_that_leaves_a_task_ends_a_process_without_descriptors_too)
+{
+    int status;
+    function("throw_one");
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit none = { 0 };
+        setrlimit(RLIMIT_CORE, &none);
+        setrlimit(RLIMIT_NOFILE, &none);
+        _exit(catch_from(run_throwing));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+static int acquire_nothing(void *unused, void **resource)
+{
+    *resource = unused;
+    return 0;
+}
+
+static int throw_in_use(void *unused, void *resource)
+{
+    (void)unused;
+    (void)resource;
+    return call_plain(function("throw_one"), NULL);
+}
+
+static void count_release(void *count, void *resource)
+{
+    (void)resource;
+    ++*(int *)count;
+}
+
+static int released;
+
+static int use_throwing(void)
+{
+    return stint_with(acquire_nothing, throw_in_use, count_release, &released);
+}
+
+TEST(one_that_leaves_a_resource_releases_it)
+{
+    assert_int_equal(catch_from(use_throwing), -1);
+    assert_int_equal(released, 1);
 }
 
 static stint_token *token;

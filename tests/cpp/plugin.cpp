@@ -40,6 +40,21 @@ extern "C" int use_runtime()
     return 1;
 }
 
+extern "C" void throw_one()
+{
+    throw 1;
+}
+
+/* -1: something was thrown. */
+extern "C" int catch_from(int (*call)())
+{
+    try {
+        return call();
+    } catch (...) {
+        return -1;
+    }
+}
+
 /* Allocates until it is stopped. */
 extern "C" void spend_in_frames()
 {

@@ -7,10 +7,45 @@
 #include <errno.h>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace
 {
+
+int run_spending(stint_on_interrupt mode)
+{
+    std::function<void()> spend = spend_new;
+    stint_options options = limited();
+    options.on_interrupt = mode;
+    stint_outcome outcome;
+    int error = stint_run(call, &spend, &options, &outcome);
+    return error == 0 && outcome.reason == STINT_REASON_ALLOCATION_LIMIT ? 0 : 1;
+}
+
+/* The block around the task has the exception come to frames of the library, which cannot load what they need. */
+int run_where_nothing_can_be_loaded()
+{
+    const rlimit none{};
+    setrlimit(RLIMIT_NOFILE, &none);
+    try {
+        return run_spending(STINT_JUMP) + run_spending(STINT_FAIL);
+    } catch (...) {
+        return 3;
+    }
+}
+
+TEST(a_bad_alloc_that_leaves_a_task_ends_no_process_without_descriptors)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(run_where_nothing_can_be_loaded());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
 
 TEST(an_unwind_is_refused)
 {
