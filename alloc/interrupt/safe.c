@@ -99,7 +99,7 @@ static bool walk_arrives(struct sti_walk *walk, unsigned ways)
 /* A coroutine's stack, or a signal's, that lies above: what is below it on the scope's own is not seen from here. */
 static bool can_be_walked(const struct sti_walk *walk)
 {
-    return !sti_assumption_fails(STI_ASSUMED_UNWINDER) && walk->at.sp < walk->end;
+    return sti_assumption_finds_frames() && walk->at.sp < walk->end;
 }
 
 #define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED)
@@ -129,7 +129,7 @@ bool sti_frames_may_be_left(const struct sti_scope *innermost)
 bool sti_frames_may_be_cut(const struct sti_scope *innermost)
 {
     struct sti_walk walk = sti_walk_begin(sti_registers_here(), innermost->frame, NULL);
-    return sti_assumptions_before_leaving() && may_be_left(&walk, STI_LEFT_BY_JUMP | STI_LEFT_AT_END);
+    return may_be_left(&walk, STI_LEFT_BY_JUMP | STI_LEFT_AT_END);
 }
 
 static stint_deferral safe_waits_for(const struct sti_scope *innermost, const struct sti_registers *at,

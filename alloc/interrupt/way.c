@@ -39,7 +39,7 @@ bool sti_way_find(struct sti_way *way, uintptr_t target)
     memset(&rules, 0, sizeof rules);
     struct sti_walk walk = sti_walk_begin(sti_registers_here(), UINTPTR_MAX, &rules);
     *way = (struct sti_way){ .target = target, .lowest = target };
-    bool goes_on = !sti_assumption_fails(STI_ASSUMED_UNWINDER);
+    bool goes_on = sti_assumption_finds_frames();
     while (goes_on)
         goes_on = way_add_frame(way, walk.at.sp) && !is_reached(way) && sti_walk_out(&walk);
     if (!is_reached(way))

@@ -103,8 +103,6 @@ int stint_memprof_start(const stint_memprof_options *options)
     int error = memprof_take_options(&taken, options);
     if (error == 0)
         error = sti_backend_check(); /* first here, as a thread's first record may be made within an allocation */
-    if (error == 0 && !sti_assumptions_before_leaving()) /* what the loader allocates for it is not the program's */
-        error = ENOTSUP;
     if (error == 0)
         error = sti_tracked_prepare();
     if (error != 0)

@@ -104,7 +104,7 @@ static bool knows_sizes(sti_backend_heap *heap)
     return known;
 }
 
-/* --- The unwinder, of the frame that has called ours. --- */
+/* --- Frames: of the one that has called ours. --- */
 
 struct frame {
     uintptr_t ip; /* where it goes on */
@@ -127,14 +127,19 @@ static __attribute__((noinline)) bool finds_both(void *behind)
     return sti_callstack(frames, 2, wanted[0]) == 2 && memcmp(frames, wanted, sizeof wanted) == 0;
 }
 
+static __attribute__((noinline)) bool knows_frames(void)
+{
+    bool both = finds_both(__builtin_return_address(0));
+    __asm__ volatile(""); /* so that this is no tail call, whose frame would be gone */
+    return both;
+}
+
 /* The stack pointer is the caller's. */
 static __attribute__((noinline)) bool knows_unwinder(uintptr_t stack_pointer)
 {
     struct frame caller = { .ip = (uintptr_t)__builtin_return_address(0), .sp = stack_pointer };
     _Unwind_Backtrace(frame_compare, &caller);
-    bool both = finds_both((void *)caller.ip);
-    __asm__ volatile(""); /* so that this is no tail call, whose frame would be gone */
-    return caller.found && both;
+    return caller.found;
 }
 
 /* --- libc. --- */
@@ -183,6 +188,7 @@ static bool knows_variables(void)
 atomic_bool sti_assumption_failures[STI_ASSUMPTIONS];
 /* Release, acquire: a thread that reads true also reads the results. */
 static atomic_bool backend_is_tried;
+static atomic_bool reading_is_tried;
 static atomic_bool unwinder_is_tried;
 
 static void assumption_note(enum sti_assumption assumption, bool holds)
@@ -215,8 +221,7 @@ void sti_assumptions_before_use(void)
         try_backend();
 }
 
-/* What the loader allocates and maps for it stays, so it is none of the task's, if this is one that may not be left and
- * now calls another that may. */
+/* What the loader allocates and maps for it stays, so it is none of the task's, if this is in one. */
 static __attribute__((noinline, cold)) bool try_unwinder(void)
 {
     struct sti_thread *counted = sti_thread_counted;
@@ -231,9 +236,18 @@ static __attribute__((noinline, cold)) bool try_unwinder(void)
     return is_loaded;
 }
 
-bool sti_assumptions_before_leaving(void)
+bool sti_assumptions_before_unwinding(void)
 {
     return atomic_load_explicit(&unwinder_is_tried, memory_order_acquire) || try_unwinder();
+}
+
+bool sti_assumption_finds_frames(void)
+{
+    if (__builtin_expect(!atomic_load_explicit(&reading_is_tried, memory_order_acquire), 0)) {
+        assumption_note(STI_ASSUMED_FRAMES, knows_frames());
+        atomic_store_explicit(&reading_is_tried, true, memory_order_release);
+    }
+    return !sti_assumption_fails(STI_ASSUMED_FRAMES);
 }
 
 /* --- Telling. --- */
@@ -243,9 +257,10 @@ static const char *const lines[STI_ASSUMPTIONS] = {
     [STI_ASSUMED_SIZES] = "all tasks: this mimalloc's blocks are larger than what is charged for them\n",
     [STI_ASSUMED_COUNTS] =
         "giving back what mimalloc has given up of a heap: this mimalloc counts a heap's pages otherwise\n",
-    [STI_ASSUMED_UNWINDER] =
-        ("leaving a task's code, whose allocations fail instead: the unwinder does not find the frame "
+    [STI_ASSUMED_FRAMES] =
+        ("leaving a task's code, whose allocations fail instead: call frame tables do not tell of the frame "
          "that has called another\n"), /* in parentheses, for clang */
+    [STI_ASSUMED_UNWINDER] = "tasks with STINT_UNWIND: the unwinder does not find the frame that has called another\n",
     [STI_ASSUMED_JUMPS] = "ending what a longjmp passes: this libc keeps the stack pointer of a jump otherwise\n",
     [STI_ASSUMED_VARIABLES] =
         ("giving back a failed task's memory where a module was loaded late that has thread-local variables: this libc "
@@ -259,7 +274,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 const char *sti_assumptions_describe(void)
 {
     sti_assumptions_before_use();
-    sti_assumptions_before_leaving();
+    sti_assumptions_before_unwinding();
+    sti_assumption_finds_frames();
     sti_real_mutex_lock(&lock);
     bool is_made = text[0] != '\0';
     for (size_t i = 0; i < STI_ASSUMPTIONS && !is_made; i++) {

@@ -14,7 +14,8 @@ enum sti_assumption {
     STI_ASSUMED_HEAPS,     /* mimalloc's walks of a heap see each block once, and tell of its pages and their owner */
     STI_ASSUMED_SIZES,     /* a block of mimalloc's is no larger than backend.h expects */
     STI_ASSUMED_COUNTS,    /* mimalloc counts a heap's pages */
-    STI_ASSUMED_UNWINDER,  /* the unwinder, and our own reading of its tables, find the frame that has called another */
+    STI_ASSUMED_FRAMES,    /* our own reading of call frame tables finds the frame that has called another */
+    STI_ASSUMED_UNWINDER,  /* libgcc finds it, too */
     STI_ASSUMED_JUMPS,     /* libc's setjmp keeps the stack pointer where it is read (sti_resume_point_stack_pointer) */
     STI_ASSUMED_VARIABLES, /* libc keeps where thread-local variables are where it is read
                               (sti_module_thread_variables) */
@@ -22,11 +23,14 @@ enum sti_assumption {
 };
 
 /* At start: those that take well below a microsecond. Then, before anything else is done for a scope or a pool, what is
- * assumed of mimalloc, once. Before the first of them whose code may be left, what is assumed of the unwinder, which is
+ * assumed of mimalloc, once. Before the first scope that may be unwound, what is assumed of the unwinder, which is
  * loaded for it: false, if it cannot be, and the next call tries again. Two threads at once find the same. */
 void sti_assumptions_start(void);
 void sti_assumptions_before_use(void);
-bool sti_assumptions_before_leaving(void);
+bool sti_assumptions_before_unwinding(void);
+
+/* Does our own reading find frames? Tried at the first question, which may be asked in a signal handler. */
+bool sti_assumption_finds_frames(void);
 
 /* Set by the above. */
 extern atomic_bool sti_assumption_failures[STI_ASSUMPTIONS] __attribute__((visibility("hidden")));

@@ -18,11 +18,9 @@
 #include "process.h"
 #include "sized.h"
 #include "thread.h"
-#include "unwinder.h"
 
 atomic_bool sti_link_is_good;
-atomic_bool sti_link_is_settled;
-static atomic_bool is_known; /* whether it is good */
+static atomic_bool is_settled;
 
 /* Where a program that is linked at a fixed place takes a function's address, that is one of a jump in the program: it
  * is found there, but not defined. Those modules that were loaded with the program are listed in the order of the
@@ -47,7 +45,7 @@ bool sti_link_has_terminate(void)
            symbol_definer("_ZSt13set_terminatePFvvE") == own_module();
 }
 
-/* Found once, as nothing comes in front of it later:
+/* Found once, as nothing comes in front of it later; only an unwinder that could not be loaded is looked for again:
  *
  *   UNKNOWN -> YES | NO (relaxed: two threads at once find the same) */
 bool sti_link_unwinds(void)
@@ -57,6 +55,10 @@ bool sti_link_unwinds(void)
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (answer == UNKNOWN) {
         answer = sti_link_has_terminate() ? YES : NO;
+        if (answer == YES && !sti_assumptions_before_unwinding())
+            return false;
+        if (sti_assumption_fails(STI_ASSUMED_UNWINDER))
+            answer = NO;
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == YES;
@@ -153,27 +155,14 @@ static bool is_good(const stint_link_report *report)
     return !STI_OVERRIDES || (report->metered && report->locked);
 }
 
-static bool functions_are_ours(void)
+__attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags)
 {
-    if (!atomic_load_explicit(&is_known, memory_order_acquire)) {
+    if (!atomic_load_explicit(&is_settled, memory_order_acquire)) {
         stint_link_report report = link_look();
         atomic_store_explicit(&sti_link_is_good, is_good(&report), memory_order_relaxed);
-        atomic_store_explicit(&is_known, true, memory_order_release);
+        atomic_store_explicit(&is_settled, true, memory_order_release);
     }
-    return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed);
-}
-
-__attribute__((cold)) bool sti_link_allows_uncommon(unsigned flags, bool may_be_left)
-{
-    if (!functions_are_ours() && (flags & STINT_ALLOW_UNMETERED) == 0)
-        return false;
-    if (!may_be_left)
-        return true;
-    if (!sti_assumptions_before_leaving())
-        return false;
-    if (functions_are_ours())
-        atomic_store_explicit(&sti_link_is_settled, true, memory_order_release);
-    return true;
+    return atomic_load_explicit(&sti_link_is_good, memory_order_relaxed) || (flags & STINT_ALLOW_UNMETERED) != 0;
 }
 
 #define DIGITS_PER_MAJOR 10000 /* 30601 is 3.6.1 */
@@ -198,7 +187,7 @@ int stint_link_check(stint_link_report *report)
     int error = sti_sized_out(report, STI_SIZED_UP_TO(stint_link_report, off), &found, sizeof found);
     if (error != 0)
         return error;
-    return is_good(&found) && sti_backend_check() == 0 && sti_unwinder_is_loaded() ? 0 : ENOTSUP;
+    return is_good(&found) && sti_backend_check() == 0 ? 0 : ENOTSUP;
 }
 
 /* --- Which stint this is, and which mimalloc is behind it. Any thread. --- */

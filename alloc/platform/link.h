@@ -10,20 +10,17 @@
 #include <stint/stint.h>
 
 /* Set by the first call that runs something, where all functions are ours. That stays so: what is loaded later comes
- * later in the order of the search. The second by the first call that runs code which may be left, where the unwinder
- * is there, too: release, and acquire where it is read, for what was found out about the unwinder. */
+ * later in the order of the search. */
 extern atomic_bool sti_link_is_good __attribute__((visibility("hidden")));
-extern atomic_bool sti_link_is_settled __attribute__((visibility("hidden")));
 
 /* The same before that is known, and where the flags may allow it all the same. */
-bool sti_link_allows_uncommon(unsigned flags, bool may_be_left);
+bool sti_link_allows_uncommon(unsigned flags);
 
-/* May something be run with these flags of its options? Code that may be left needs the unwinder. */
-static inline bool sti_link_allows(unsigned flags, bool may_be_left)
+/* May something be run with these flags of its options? */
+static inline bool sti_link_allows(unsigned flags)
 {
-    const atomic_bool *known = may_be_left ? &sti_link_is_settled : &sti_link_is_good;
-    return __builtin_expect(atomic_load_explicit(known, memory_order_acquire), 1) ||
-           sti_link_allows_uncommon(flags, may_be_left);
+    return __builtin_expect(atomic_load_explicit(&sti_link_is_good, memory_order_relaxed), 1) ||
+           sti_link_allows_uncommon(flags);
 }
 
 static inline bool sti_link_flags_valid(unsigned flags)
@@ -38,7 +35,8 @@ bool sti_link_has_malloc(void);
 /* Is the std::terminate ours that a C++ runtime has the loader look for, and std::set_terminate? Cold. */
 bool sti_link_has_terminate(void);
 
-/* Was it at the first question, or was there none? Where it was not, no code is unwound (unwind.h). */
+/* Was it at the first question, or was there none, and is the unwinder there? Where not, no code is unwound
+ * (unwind.h). */
 bool sti_link_unwinds(void);
 
 /* --- Is the mimalloc that runs the one that this library was compiled for? Any thread. --- */

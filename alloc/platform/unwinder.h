@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Before the first task that may be left, by which it may be needed where nothing may be loaded: load it. Once is
- * enough. */
+/* Before what may need it where nothing may be loaded: load it. Once is enough. */
 void sti_unwinder_load(void);
 
 /* False: it could not be, for want of a descriptor, or as the process has confined itself meanwhile. */

@@ -61,9 +61,7 @@ static inline __attribute__((always_inline)) int sti_options_take(const stint_op
     if (error != 0)
         return error;
     sti_libc_look(); /* what has been loaded before the task may be left */
-    bool allowed = *options != NULL ? sti_link_allows((*options)->flags, (*options)->on_interrupt != STINT_FAIL)
-                                    : sti_link_allows(0, true);
-    return allowed ? 0 : ENOTSUP;
+    return sti_link_allows(*options != NULL ? (*options)->flags : 0) ? 0 : ENOTSUP;
 }
 
 /* Run the request here and fill *outcome. 0, or before fn was called ENOMEM, ENOTSUP (sti_backend_check), or for a

@@ -139,7 +139,7 @@ int sti_pool_create_hooked(const stint_pool_options *given, const struct sti_poo
     int error = pool != NULL ? pool_take_options(&options, given) : EINVAL;
     if (error != 0)
         return error;
-    if (sti_backend_check() != 0 || (options.pinned && !STI_LIBC_PINS_THREADS) || !sti_link_allows(options.flags, true))
+    if (sti_backend_check() != 0 || (options.pinned && !STI_LIBC_PINS_THREADS) || !sti_link_allows(options.flags))
         return ENOTSUP;
     stint_pool *created =
         pool_make(&options, options.workers != 0 ? options.workers : default_workers(), substitutes_of(&options));

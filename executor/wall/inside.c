@@ -319,7 +319,7 @@ int sti_inside_prepare(const struct sti_wall_config *config)
     struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
     /* A program that serves has looked at nothing yet, and its children may load nothing. */
-    if (!sti_assumptions_before_leaving())
+    if (!sti_assumptions_before_unwinding())
         return ENOTSUP;
     child_note_retained(config);
     sti_inside_seed();

@@ -532,7 +532,7 @@ int stint_wall_create(const stint_wall_options *given, stint_wall **wall)
         options.message[0] = '\0';
     if (sti_thread_metered != NULL || sti_continuation_is_running())
         return wall_complain(&options, EDEADLK, "a wall cannot be made in a task or a callback");
-    if (sti_backend_check() != 0 || !sti_link_allows(options.flags, true))
+    if (sti_backend_check() != 0 || !sti_link_allows(options.flags))
         return wall_complain(&options, ENOTSUP,
                              "the program is linked so that nothing would be metered: stint_link_check");
     return wall_create(&options, wall);

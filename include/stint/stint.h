@@ -131,10 +131,16 @@ typedef struct stint_link_report {
 
     bool locked; /* true: so is its pthread_mutex_lock, and the library sees the locks that a task holds */
 
-    /* True: STINT_UNWIND may be used, as std::terminate and std::set_terminate are this library's. They turn an unwind
-     * into a jump where C++ would end the process. They are another library's where a program is linked with
-     * -static-libstdc++, or with libstdc++ before stint; and modules may not find them in a program that is linked with
-     * libstint.a by hand (docs/machines.md). A task with STINT_UNWIND is then refused with ENOTSUP. */
+    /* True: STINT_UNWIND may be used. False: a task with STINT_UNWIND is refused with ENOTSUP, for one of these
+     * reasons:
+     *   - std::terminate and std::set_terminate are another library's, as where a program is linked with
+     *     -static-libstdc++, or with libstdc++ before stint; or modules may not find this library's, in a program that is
+     *     linked with libstint.a by hand (docs/machines.md). This library's turn an unwind into a jump where C++ would
+     *     end the process.
+     *   - libgcc_s.so.1, by which code is unwound, cannot be loaded: the process has no descriptor left, or it has
+     *     confined itself (chroot, seccomp). stint_link_check and the first task with STINT_UNWIND load it, and try again
+     *     if that failed.
+     *   - libgcc unwinds otherwise than it should: then off says so. */
     bool unwinds;
 
     /* The first function that is another library's, such as "malloc" or "operator new". NULL: there is none, or this

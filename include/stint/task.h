@@ -118,7 +118,8 @@ typedef enum stint_on_interrupt {
 
     /* As STINT_JUMP, but frame by frame. C++ destructors run on the way, masked, and so do cleanup attributes in C that
      * was compiled with -fexceptions. At the first frame that lets no exception through, the unwind becomes a jump.
-     * This is for C++ (stint.hpp); docs/cpp.md tells all about it. */
+     * This is for C++ (stint.hpp); docs/cpp.md tells all about it. The first such task loads libgcc_s.so.1, if the
+     * program has not: a program that confines itself (chroot, seccomp) calls stint_link_check before that. */
     STINT_UNWIND = 2,
 } stint_on_interrupt;
 
@@ -354,8 +355,8 @@ STINT_API const char *stint_reason_name(stint_reason reason);
  *   ENOMEM   there is no memory for the record of this thread
  *   ENOTSUP  the program is linked so that stint cannot meter it, and flags do not allow that (stint_link_check). Or
  *            mimalloc is not one that this library was compiled for (stint_backend_version). Or on_interrupt is
- *            STINT_UNWIND, and std::terminate is not this library's. Or libgcc, which the first task loads, cannot be
- *            loaded: a program that confines itself (chroot, seccomp) calls stint_link_check before it does so
+ *            STINT_UNWIND, and stint_link_report.unwinds is false: std::terminate is not this library's, or libgcc
+ *            cannot be loaded
  *   EAGAIN   the thread that watches preemptible tasks cannot be started
  *   EBUSY    the account has its maximum of running tasks */
 STINT_API int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outcome *outcome);

@@ -127,7 +127,8 @@ enum features {
     LEAVING = 1 << 2,
     JUMPS = 1 << 3,
     ROLLING_BACK = 1 << 4,
-    ALL = (1 << 5) - 1,
+    UNWINDING = 1 << 5,
+    ALL = (1 << 6) - 1,
 };
 
 struct loop {
@@ -217,6 +218,16 @@ static bool rolls_back(void)
     return outcome.usage.kept == 0;
 }
 
+static bool unwinds_code(void)
+{
+    stint_options options = STINT_OPTIONS_INIT;
+    stint_outcome outcome;
+    options.on_interrupt = STINT_UNWIND;
+    int error = stint_run(do_nothing, NULL, &options, &outcome);
+    assert_true(error == 0 || error == ENOTSUP);
+    return error == 0;
+}
+
 static enum features features_that_are_on(void)
 {
     enum features on = 0;
@@ -225,6 +236,7 @@ static enum features features_that_are_on(void)
     on |= (on & TASKS) == 0 || leaves_code() ? LEAVING : 0;
     on |= looks_at_jumps() ? JUMPS : 0;
     on |= (on & TASKS) == 0 || rolls_back() ? ROLLING_BACK : 0;
+    on |= (on & TASKS) == 0 || unwinds_code() ? UNWINDING : 0;
     return on;
 }
 
@@ -239,7 +251,7 @@ static const struct otherwise {
     { "walk of blocks", TASKS, "all tasks: " },
     { "sizes of blocks", TASKS, "all tasks: " },
     { "count of pages", GIVING_BACK, "giving back what mimalloc has given up" },
-    { "unwinder", LEAVING, "leaving a task's code" },
+    { "unwinder", UNWINDING, "tasks with STINT_UNWIND: " },
     { "call frame tables", LEAVING, "leaving a task's code" },
     { "jumps", JUMPS, "ending what a longjmp passes: " },
     { "variables", ROLLING_BACK, "giving back a failed task's memory " },
@@ -268,6 +280,7 @@ static void what_needs_it_is_off_and_told(void **state)
     assert_int_equal(features_that_are_on(), ALL & ~named->off);
     assert_int_equal(stint_link_check(&report), (named->off & TASKS) != 0 ? ENOTSUP : 0);
     assert_true(report.metered && report.locked);
+    assert_int_equal(report.unwinds, (named->off & UNWINDING) == 0);
     if (named->told == NULL) {
         assert_null(report.off);
         return;
@@ -324,8 +337,12 @@ TEST(where_pages_are_not_counted_tasks_run_and_their_heaps_stay)
 
 TEST(code_whose_frames_are_not_found_is_refused_its_blocks)
 {
-    start_otherwise("unwinder");
     start_otherwise("call frame tables");
+}
+
+TEST(where_the_unwinder_does_not_find_frames_tasks_that_may_be_unwound_are_refused)
+{
+    start_otherwise("unwinder");
 }
 
 TEST(a_jump_that_cannot_be_read_is_made_and_not_looked_at)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * libgcc, which unwinds: a process that runs no task that may be left does not load it for this library's sake. */
+ * libgcc, which unwinds: a process in which nothing is unwound does not load it for this library's sake. */
 #include "support.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static bool is_loaded(void)
@@ -31,36 +30,57 @@ static int allocate_until_refused(void *unused, void **value)
     return 0;
 }
 
-static int run_past_limit(stint_outcome *outcome)
+static int run_past_limit(stint_on_interrupt way, stint_outcome *outcome)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.budget.memory = 1 << 20;
+    options.on_interrupt = way;
     return stint_run(allocate_until_refused, NULL, &options, outcome);
 }
 
-TEST(a_task_is_refused_where_the_unwinder_cannot_be_loaded_and_the_next_one_tries_again)
+static bool is_left(stint_on_interrupt way)
 {
-    int status;
+    stint_outcome outcome;
+    return run_past_limit(way, &outcome) == 0 && blocks_refused == 0 && outcome.reason == STINT_REASON_MEMORY_LIMIT;
+}
+
+static bool is_refused(stint_on_interrupt way)
+{
+    stint_outcome outcome;
+    return run_past_limit(way, &outcome) == ENOTSUP;
+}
+
+static bool is_told_that_tasks_run(bool unwinds)
+{
+    stint_link_report report = STINT_LINK_REPORT_INIT;
+    return stint_link_check(&report) == 0 && report.unwinds == unwinds && report.off == NULL;
+}
+
+static int run_without_descriptors(void)
+{
+    struct rlimit before;
+    getrlimit(RLIMIT_NOFILE, &before);
+    struct rlimit none = { .rlim_cur = 0, .rlim_max = before.rlim_max };
+    setrlimit(RLIMIT_NOFILE, &none);
+    if (!is_left(STINT_JUMP))
+        return 1;
+    if (!is_refused(STINT_UNWIND) || !is_told_that_tasks_run(false))
+        return 2;
+    setrlimit(RLIMIT_NOFILE, &before);
+    return is_left(STINT_UNWIND) && is_told_that_tasks_run(true) ? 0 : 3;
+}
+
+TEST(where_the_unwinder_cannot_be_loaded_only_unwinds_are_refused_and_the_next_one_tries_again)
+{
     if (!stint_malloc_is_overridden() || is_loaded())
         skip_because("the unwinder was loaded with the program");
     pid_t pid = fork();
-    if (pid == 0) {
-        stint_outcome outcome;
-        struct rlimit before;
-        getrlimit(RLIMIT_NOFILE, &before);
-        struct rlimit none = { .rlim_cur = 0, .rlim_max = before.rlim_max };
-        setrlimit(RLIMIT_NOFILE, &none);
-        bool is_refused = run_past_limit(&outcome) == ENOTSUP;
-        setrlimit(RLIMIT_NOFILE, &before);
-        bool is_left =
-            run_past_limit(&outcome) == 0 && blocks_refused == 0 && outcome.reason == STINT_REASON_MEMORY_LIMIT;
-        _exit(is_refused && is_left ? 0 : 1 + is_refused);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    if (pid == 0)
+        _exit(run_without_descriptors());
+    assert_ends_well(pid);
 }
 
-/* --- With the first task that may be left. --- */
+/* --- With the first task that is unwound. --- */
 
 static int look_for_it(void *loaded, void **value)
 {
@@ -69,20 +89,25 @@ static int look_for_it(void *loaded, void **value)
     return 0;
 }
 
-/* Sanitizers, and valgrind's own libraries, bring it. */
-TEST(the_unwinder_is_loaded_with_the_first_task_that_may_be_left)
+static bool is_loaded_in_task(stint_on_interrupt way)
 {
-    bool in_task = true;
+    bool loaded = false;
     stint_outcome outcome;
     stint_options options = STINT_OPTIONS_INIT;
+    options.on_interrupt = way;
+    assert_int_equal(stint_run(look_for_it, &loaded, &options, &outcome), 0);
+    assert_ok(outcome);
+    return loaded;
+}
+
+/* Sanitizers, and valgrind's own libraries, bring it. */
+TEST(the_unwinder_is_loaded_with_the_first_task_that_is_unwound)
+{
     if (!stint_malloc_is_overridden() || is_loaded())
         skip_because("the unwinder was loaded with the program");
-    options.on_interrupt = STINT_FAIL;
-    assert_int_equal(stint_run(look_for_it, &in_task, &options, &outcome), 0);
-    assert_ok(outcome);
-    assert_false(in_task);
-    assert_int_equal(stint_run(look_for_it, &in_task, NULL, &outcome), 0);
-    assert_true(in_task);
+    assert_false(is_loaded_in_task(STINT_FAIL));
+    assert_false(is_loaded_in_task(STINT_JUMP));
+    assert_true(is_loaded_in_task(STINT_UNWIND));
     assert_true(is_loaded());
 }
 

@@ -33,7 +33,7 @@ static int allocate_without_end(void *arg, void **value)
     return ENOMEM;
 }
 
-/* A task in a task, which loads nothing for it. */
+/* A task in a task, which loads nothing for it, not even the unwinder. */
 static int run_inside(const void *input, size_t size, stint_reply *reply)
 {
     stint_options options = STINT_OPTIONS_INIT;
@@ -41,6 +41,7 @@ static int run_inside(const void *input, size_t size, stint_reply *reply)
     (void)input;
     (void)size;
     options.budget.memory = 1 << 20;
+    options.on_interrupt = STINT_UNWIND;
     int error = stint_run(allocate_without_end, NULL, &options, &outcome);
     const char *end = error != 0 ? strerrorname_np(error) : stint_reason_name(outcome.reason);
     return stint_reply_write(reply, end, strlen(end));
