@@ -104,6 +104,8 @@ int stint_memprof_start(const stint_memprof_options *options)
     if (error == 0)
         error = sti_backend_check(); /* first here, as a thread's first record may be made within an allocation */
     if (error == 0)
+        sti_assumptions_before_unwinding(); /* what the loader allocates for it is not the program's */
+    if (error == 0)
         error = sti_tracked_prepare();
     if (error != 0)
         return error;
