@@ -14,6 +14,7 @@
 
 #include "alloc/interrupt/hold.h"
 #include "alloc/platform/backend.h"
+#include "alloc/platform/callstack.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/scope_state.h"
@@ -76,16 +77,34 @@ LOCK_FUNCTIONS(FIRST_CALL)
 /* --- mimalloc's mutexes in part of a process (process.h). It does not look after them at a fork(2): one that another
  * thread held is held for ever. What calls mimalloc there is exit(3) and the end of a thread, which use nothing that
  * anybody else does: so its mutexes do nothing. The functions below stand in the place of libc's; the overrides end in
- * tail calls of these, so their caller is the caller here. */
+ * tail calls of these, so their caller is the caller here. A compiler that does not optimise makes no tail calls: then
+ * it is the caller behind ours. */
 
 static int (*libc_lock)(pthread_mutex_t *mutex);
 static int (*libc_unlock)(pthread_mutex_t *mutex);
 
+static bool lies_beside(const void *code, const void *other)
+{
+    struct dl_find_object module;
+    return _dl_find_object((void *)(uintptr_t)other, &module) == 0 && code >= module.dlfo_map_start &&
+           code < module.dlfo_map_end;
+}
+
+#define OVERRIDE_FRAMES 3
+
 static bool lock_is_backend(const void *caller)
 {
-    struct dl_find_object ours;
-    return _dl_find_object((void *)(uintptr_t)sti_backend_address(), &ours) == 0 && caller >= ours.dlfo_map_start &&
-           caller < ours.dlfo_map_end;
+    void *frames[OVERRIDE_FRAMES] = { (void *)(uintptr_t)caller };
+    size_t count = 1;
+    if (!lies_beside(caller, sti_backend_address()) && lies_beside(caller, &libc_lock))
+        count = sti_callstack(frames, OVERRIDE_FRAMES, caller);
+    for (size_t i = 0; i < count; i++) {
+        if (lies_beside(frames[i], sti_backend_address()))
+            return true;
+        if (!lies_beside(frames[i], &libc_lock))
+            return false;
+    }
+    return false;
 }
 
 static int lock_in_part(pthread_mutex_t *mutex)
