@@ -62,7 +62,7 @@ static inline const char *lack_of_remote_reads(void)
     char copy = 0;
     struct iovec from = { &byte, 1 };
     struct iovec to = { &copy, 1 };
-    return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == 1
+    return syscall(SYS_process_vm_readv, getpid(), &to, 1UL, &from, 1UL, 0UL) == 1
                ? NULL
                : "what may not be readable is read by process_vm_readv, which this system does not have";
 }

@@ -32,7 +32,8 @@ void *__asan_region_is_poisoned(void *begin, size_t size);
 static const char *lack_of_known_addresses(void)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    long mapped = syscall(SYS_mmap, HIGH, SIZE, PROT_READ | PROT_WRITE, flags, -1, 0); /* its own mmap asks for less */
+    long mapped =
+        syscall(SYS_mmap, HIGH, SIZE, PROT_READ | PROT_WRITE, flags, -1, (off_t)0); /* its own mmap asks for less */
     bool is_known = mapped == -1 || __asan_region_is_poisoned((void *)mapped, 1) == NULL;
     if (mapped != -1)
         munmap((void *)mapped, SIZE);

@@ -65,7 +65,7 @@ static inline int map_everything(const void *input, size_t size, stint_reply *re
     (void)input;
     (void)size;
     for (; mapped < MANY; mapped++) {
-        long at = syscall(SYS_mmap, NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        long at = syscall(SYS_mmap, NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
         if (at == -1)
             break;
         *(volatile char *)at = 1;
@@ -78,7 +78,7 @@ static inline int map_everything(const void *input, size_t size, stint_reply *re
 static inline int fill_memory(const void *input, size_t size, stint_reply *reply)
 {
     for (int mapped = 0; mapped < MANY; mapped++) {
-        long at = syscall(SYS_mmap, NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        long at = syscall(SYS_mmap, NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
         if (at == -1)
             break;
         memset((void *)at, 1, 1 << 20);
