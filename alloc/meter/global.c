@@ -229,9 +229,11 @@ void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
     task_set(thread, start);
 }
 
-void sti_global_resume_task(struct sti_thread *thread, uint64_t start)
+/* Where none has, it may have been chosen meanwhile. */
+void sti_global_resume_task(struct sti_thread *thread, uint64_t number, uint64_t start)
 {
-    task_set(thread, start);
+    if (atomic_load_explicit(&thread->task, memory_order_relaxed) != number)
+        task_set(thread, start);
 }
 
 static void global_report(size_t held, const char *task)
@@ -266,7 +268,7 @@ static __attribute__((noinline, cold)) void end_rare_task(struct sti_thread *thr
     if (sti_thread_has_victim(thread))
         end_victim(thread, task);
     if (another_goes_on)
-        sti_global_resume_task(thread, 1); /* untimed */
+        task_set(thread, 1); /* untimed */
 }
 
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)

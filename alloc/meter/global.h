@@ -34,8 +34,8 @@ bool sti_global_is_near(void);
 void sti_global_begin_task(struct sti_thread *thread, uint64_t start);
 void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on);
 
-/* Calling thread: a task that others have run inside of goes on. */
-void sti_global_resume_task(struct sti_thread *thread, uint64_t start);
+/* Calling thread: a task goes on that had this number. Others may have run inside of it. */
+void sti_global_resume_task(struct sti_thread *thread, uint64_t number, uint64_t start);
 
 /* --- Giving back to the system what nobody needs: before somebody is stopped because the process holds too much, and
  * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads that

@@ -104,6 +104,7 @@ void sti_scope_suspend(struct sti_suspended_scope *suspended)
     suspended->allocating = thread->allocating;
     suspended->small = thread->small;
     suspended->started = atomic_load_explicit(&thread->started, memory_order_relaxed);
+    suspended->number = atomic_load_explicit(&thread->task, memory_order_relaxed);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_return_to(thread, NULL);
 }
@@ -116,7 +117,7 @@ void sti_scope_resume(const struct sti_suspended_scope *suspended)
     thread->scope = suspended->scope;
     thread->allocating = suspended->allocating;
     thread->small = suspended->small;
-    sti_global_resume_task(thread, suspended->started);
+    sti_global_resume_task(thread, suspended->number, suspended->started);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_enter(thread);
 }

@@ -35,6 +35,7 @@ struct sti_suspended_scope {
     sti_backend_theap *allocating;
     size_t small;
     uint64_t started;
+    uint64_t number;
 };
 
 void sti_scope_suspend(struct sti_suspended_scope *suspended);

@@ -270,4 +270,58 @@ TEST_WITH(a_task_is_not_stopped_for_what_one_inside_of_it_held, begin, end)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- The task that is chosen has stepped aside for a callback. --- */
+
+/* Once to see that it is too much, and once before it chooses. */
+static int look_until_seen(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    atomic_store(&looks, 0);
+    atomic_store(&held, LIMIT + 1);
+    while (atomic_load(&looks) < 2)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+static void *look_twice(void *unused)
+{
+    stint_outcome outcome;
+    (void)unused;
+    assert_int_equal(stint_run(look_until_seen, NULL, NULL, &outcome), 0);
+    assert_ok(outcome);
+    return NULL;
+}
+
+static void be_looked_at(void *unused)
+{
+    pthread_t looker;
+    (void)unused;
+    assert_int_equal(pthread_create(&looker, NULL, look_twice, NULL), 0);
+    pthread_join(looker, NULL);
+}
+
+static int hold_and_call_back(void *unused, void **value)
+{
+    stint_context *context;
+    (void)unused;
+    (void)value;
+    keep(stint_malloc(10 * MIB));
+    assert_int_equal(stint_context_create(NULL, be_looked_at, &context), 0);
+    stint_context_release(context);
+    for (int i = 0; i < 100; i++)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+TEST_WITH(a_task_is_stopped_that_was_chosen_while_it_called_back, begin, end)
+{
+    stint_outcome outcome;
+    atomic_store(&held, 0);
+    atomic_store(&reports, 0);
+    assert_int_equal(stint_run(hold_and_call_back, NULL, NULL, &outcome), 0);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(atomic_load(&reports), 1);
+}
+
 TEST_MAIN()
