@@ -28,20 +28,20 @@ _Noreturn void sti_boundary_end_program(const struct sti_scope *scope, const cha
 
 /* --- Scopes. Thread of the scope. --- */
 
-/* Guards that have not been popped lay in frames that have gone, so they are dropped. An unwind of our own resumes
- * further out. An exception may be what an interrupt has come to, such as the std::bad_alloc of an exhausted limit:
- * then the scope resumes. */
+/* Guards that have not been popped lay in frames that have gone, so they are dropped. An exception may be what an
+ * interrupt has come to, such as the std::bad_alloc of an exhausted limit: then the scope resumes. An unwind of our own
+ * does not come here; the thread may end in what that has called. */
 static __attribute__((noinline, cold)) void leave_scope(struct sti_scope *scope)
 {
-    if (scope->unwind.under_way)
-        return;
     scope->guards = NULL;
     sti_cxx_look();
     sti_cxx_extend(&scope->cxx);
-    if (sti_cxx_is_throwing(&scope->cxx)) {
+    if (sti_cxx_is_throwing(&scope->cxx, scope->unwind.under_way)) {
         sti_hooks.unwind_at_boundary();
         sti_boundary_end_program(scope, "an exception left its function");
     }
+    if (scope->unwind.under_way)
+        sti_cxx_restore(&scope->cxx);
     if (sti_frames_are_of_a_pool(scope))
         sti_boundary_end_program(scope, "called pthread_exit, or was cancelled");
     sti_misuse_note(scope, "its thread ends inside it");
@@ -70,7 +70,7 @@ _Thread_local struct sti_callback *sti_callback_innermost;
 
 static __attribute__((noinline, cold)) void leave_callback(const struct sti_callback *callback)
 {
-    if (sti_cxx_is_throwing(&callback->cxx))
+    if (sti_cxx_is_throwing(&callback->cxx, 0))
         sti_boundary_end_program(sti_scope_innermost(), "an exception left a callback");
     if (!callback->is_release)
         sti_boundary_end_program(sti_scope_innermost(), "a callback called pthread_exit");
@@ -81,11 +81,8 @@ void sti_boundary_end_thread(void)
     const struct sti_thread *thread = sti_thread_own();
     if (sti_callback_innermost != NULL)
         leave_callback(sti_callback_innermost);
-    const struct sti_scope *left = NULL;
-    while (thread != NULL && thread->scope != NULL && thread->scope != left) {
-        left = thread->scope;
+    while (thread != NULL && thread->scope != NULL)
         leave_scope(thread->scope);
-    }
 }
 
 static inline void begin_callback(struct sti_callback *callback, bool is_release)

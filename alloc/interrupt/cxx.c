@@ -199,12 +199,12 @@ void sti_cxx_extend(struct sti_cxx_state *state)
     }
 }
 
-bool sti_cxx_is_throwing(const struct sti_cxx_state *since)
+bool sti_cxx_is_throwing(const struct sti_cxx_state *since, unsigned ours)
 {
     struct sti_cxx_exceptions *exceptions;
     bool any = false;
     FOR_EACH_RECORD(i, exceptions, since->count)
-    any = any || exceptions->uncaught > since->of[i].uncaught;
+    any = any || exceptions->uncaught > since->of[i].uncaught + ours;
     return any;
 }
 

@@ -39,8 +39,9 @@ void sti_cxx_extend(struct sti_cxx_state *state);
  * whole process, and each that nobody destroys is lost to all. Cold. */
 bool sti_cxx_allocates_exception(const void *caller);
 
-/* Since that moment: is an exception on its way that was not, is the thread in a catch block that it was not in? */
-bool sti_cxx_is_throwing(const struct sti_cxx_state *since);
+/* Since that moment: is an exception on its way that was not, beside so many that are ours; is the thread in a catch
+ * block that it was not in? */
+bool sti_cxx_is_throwing(const struct sti_cxx_state *since, unsigned ours);
 bool sti_cxx_is_catching(const struct sti_cxx_state *since);
 
 /* Is it in any catch block? */

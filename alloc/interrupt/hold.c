@@ -280,7 +280,7 @@ stint_deferral sti_deferral_of_one(const struct sti_scope *scope)
 {
     if (scope->masks > 0)
         return STINT_DEFERRAL_MASK;
-    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx))
+    if (sti_rule_is_on(STI_RULE_THROW) && sti_cxx_is_throwing(&scope->cxx, 0))
         return STINT_DEFERRAL_THROW;
     if (sti_rule_is_on(STI_RULE_CATCH) && sti_cxx_is_catching(&scope->cxx))
         return STINT_DEFERRAL_CATCH;

@@ -12,6 +12,7 @@
 #include "alloc/platform/module.h"
 #include "alloc/platform/scope_state.h"
 #include "alloc/platform/thread.h"
+#include "boundary.h"
 #include "cxx.h"
 #include "guard.h"
 #include "hold.h"
@@ -37,12 +38,14 @@ _Noreturn static void unwind_jump(struct sti_scope *scope)
     sti_interrupt_jump(scope, NULL);
 }
 
+/* The scope's own boundary is not: it would take this for the end of the thread. */
 static bool is_passed(struct _Unwind_Context *context)
 {
     int before_instruction = 0;
     uintptr_t address = _Unwind_GetIPInfo(context, &before_instruction);
     return _Unwind_GetLanguageSpecificData(context) == 0 ||
-           sti_cxx_may_be_asked(sti_frame_personality(address - (before_instruction ? 0 : 1)));
+           (!sti_boundary_has((const void *)address) &&
+            sti_cxx_may_be_asked(sti_frame_personality(address - (before_instruction ? 0 : 1))));
 }
 
 static _Unwind_Reason_Code unwind_stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,

@@ -2,6 +2,7 @@
  *
  * STINT_UNWIND: what runs, and in which order, when a task is left frame by frame. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdexcept>
 #include <stdlib.h>
 #include <string>
@@ -389,6 +390,61 @@ size_t resident()
     assert_true(file >= 0 && read(file, text, sizeof text - 1) > 0);
     close(file);
     return strtoul(strchr(text, ' '), nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+/* --- A guard that ends the thread. --- */
+
+void end_thread(void *)
+{
+    note('2');
+    pthread_exit(nullptr);
+}
+
+NOINLINE void spend_guarded()
+{
+    stint_guard guard;
+    stint_guard_push(&guard, end_thread, nullptr);
+    in_frame('1', spend_new);
+    stint_guard_pop(&guard, true);
+}
+
+void *run_ending(void *account)
+{
+    stint_options options = limited();
+    options.account = static_cast<stint_account *>(account);
+    run(options, [] {
+        Mark outer('3');
+        spend_guarded();
+    });
+    note('R');
+    return nullptr;
+}
+
+void *run_again(void *account)
+{
+    stint_options options = limited();
+    options.account = static_cast<stint_account *>(account);
+    assert_stopped(run(options, [] { in_frame('1', spend_new); }), "1");
+    return nullptr;
+}
+
+TEST(a_guard_that_ends_the_thread_takes_the_task_along)
+{
+    stint_account_usage usage = STINT_ACCOUNT_USAGE_INIT;
+    stint_account *account;
+    pthread_t thread;
+#ifdef __SANITIZE_ADDRESS__
+    skip_because("AddressSanitizer takes unwound frames for living ones");
+#endif
+    assert_int_equal(stint_account_create(nullptr, nullptr, &account), 0);
+    assert_int_equal(pthread_create(&thread, nullptr, run_ending, account), 0);
+    pthread_join(thread, nullptr);
+    assert_string_equal(trail, "123");
+    assert_int_equal(stint_account_read(account, &usage), 0);
+    assert_int_equal(usage.running, 0);
+    assert_int_equal(pthread_create(&thread, nullptr, run_again, account), 0);
+    pthread_join(thread, nullptr);
+    stint_account_release(account);
 }
 
 TEST(ten_thousand_unwinds_leave_nothing_behind)

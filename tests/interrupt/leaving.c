@@ -452,6 +452,78 @@ TEST(a_watched_task_may_be_cancelled_with_its_thread)
     stint_account_release(account);
 }
 
+/* What is released while the task is unwound may end the thread, too. */
+static void end_thread(void *end)
+{
+    (*(leave_fn *const *)end)();
+}
+
+static void end_thread_of_resource(void *end, void *resource)
+{
+    (void)resource;
+    end_thread(end);
+}
+
+static stint_token *stops;
+
+static int stop_by_token(void *unused, void *resource)
+{
+    (void)unused;
+    (void)resource;
+    stint_token_set(stops);
+    stint_checkpoint();
+    return EIO;
+}
+
+static int stop_in_use(void *end, void **value)
+{
+    (void)value;
+    return stint_with(acquire, stop_by_token, end_thread_of_resource, end);
+}
+
+static int stop_with_guard(void *end, void **value)
+{
+    stint_guard guard;
+    stint_guard_push(&guard, end_thread, end);
+    return stop_by_token(NULL, value);
+}
+
+struct stopped {
+    stint_fn *function;
+    leave_fn *const *end;
+    stint_options options;
+};
+
+static void *run_stopped(void *arg)
+{
+    struct stopped *stopped = arg;
+    stint_outcome outcome;
+    stint_run(stopped->function, (void *)(uintptr_t)stopped->end, &stopped->options, &outcome);
+    atomic_store(&reached, 1);
+    return NULL;
+}
+
+TEST(a_release_that_ends_the_thread_takes_the_task_along_that_is_stopped)
+{
+    static stint_fn *const functions[] = { stop_in_use, stop_with_guard };
+    static const stint_on_interrupt modes[] = { STINT_JUMP, STINT_UNWIND };
+    skip_under_address_sanitizer();
+    atomic_store(&reached, 0);
+    for (unsigned i = 0; i < 4 * ENDS; i++) {
+        struct stopped stopped = { .function = functions[i % 2], .end = &ends[i / 4], .options = STINT_OPTIONS_INIT };
+        stopped.options.on_interrupt = modes[i / 2 % 2];
+        stopped.options.account = make_account(NULL);
+        assert_int_equal(stint_token_create(NULL, &stops), 0);
+        stopped.options.token = stops;
+        run_thread(run_stopped, &stopped);
+        assert_int_equal(usage_of(stopped.options.account).running, 0);
+        stint_token_release(stops);
+        stint_account_release(stopped.options.account);
+        run_thread(use_a_stack, NULL);
+    }
+    assert_int_equal(atomic_load(&reached), 0);
+}
+
 /* --- What a scope that is left gives back, and how --------------------------------------------------------------- */
 
 static int leave_from_a_task(void *arg, void **value)
