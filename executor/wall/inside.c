@@ -318,9 +318,9 @@ int sti_inside_prepare(const struct sti_wall_config *config)
     const struct sti_wall_task task = { .memory = config->memory };
     struct call call = { .fn = fill_and_empty };
     stint_outcome outcome;
-    /* A program that serves has looked at nothing yet, and its children may load nothing. */
-    if (!sti_assumptions_before_unwinding())
-        return ENOTSUP;
+    /* A program that serves has looked at nothing yet, and its children may load nothing. Without libgcc theirs are
+     * refused what has to be unwound, as anybody's. */
+    sti_assumptions_before_unwinding();
     child_note_retained(config);
     sti_inside_seed();
     return child_run_in_scope(&task, &call, &outcome, NULL);

@@ -3,6 +3,8 @@
  * Making a wall: what is refused, with which message, and what has been done by then. */
 #include "../walls.h"
 
+#include <dlfcn.h>
+
 static char message[512];
 
 static int create(stint_wall_options options)
@@ -97,6 +99,31 @@ TEST(a_task_makes_no_wall)
     stint_outcome outcome;
     assert_int_equal(stint_run(create_inside, &error, NULL, &outcome), 0);
     assert_int_equal(error, EDEADLK);
+}
+
+/* --- Without libgcc. --- */
+
+static bool hides_libgcc;
+
+/* In front of libc's. */
+void *dlopen(const char *name, int mode)
+{
+    static void *(*real)(const char *name, int mode);
+    if (hides_libgcc && name != NULL && strcmp(name, "libgcc_s.so.1") == 0)
+        return NULL;
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+    return real(name, mode);
+}
+
+TEST(a_wall_is_made_where_nothing_can_be_unwound)
+{
+    hides_libgcc = true;
+    int error = create((stint_wall_options){ .children = 1 });
+    hides_libgcc = false;
+    if (error != 0)
+        print_error("%s\n", message);
+    assert_int_equal(error, 0);
 }
 
 TEST(a_wall_that_nobody_used_is_ended)
