@@ -32,8 +32,8 @@ void sti_boundary_callback(void *a, void *b, void *c, sti_boundary_fn *fn);
 void sti_boundary_release(void (*release)(void *arg), void *arg);
 
 /* The calling thread ends, in the last of its destructors, and libc has unwound nothing: so its frames are still there.
- * glibc has left every boundary by then, but those below another stack that the thread has ended on: nothing of their
- * frames may be read, and the program ends. */
+ * glibc has left every boundary by then, but those below another stack that the thread has ended on: their frames have
+ * gone without a word, and nothing of them may be read. */
 void sti_boundary_end_thread(void);
 
 /* With the function as whatever type it has. */

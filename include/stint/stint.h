@@ -56,9 +56,9 @@
  * that reaches the library ends the program by std::terminate, as in the function of a std::thread (without a C++
  * runtime by abort). The classes of stint.hpp catch what C++ tasks throw. A longjmp out of a callback ends the program
  * in the same way. The end of the thread (pthread_exit, pthread_cancel) may pass through a stint_run, which is then
- * rolled back, and through the release of a guard; in a task of a pool, in any other callback, and on a stack of
- * makecontext's that the task has switched to it ends the program. A pthread_cancel waits until such a callback has
- * returned. The page of stint_run says what a longjmp out of a task does.
+ * rolled back, and through the release of a guard; in a task of a pool and in any other callback it ends the program. A
+ * pthread_cancel waits until such a callback has returned. The page of stint_run says what a longjmp out of a task
+ * does.
  *
  * fork(2). The child of a process with one thread is a whole process: its open scopes are as they were, while a profile
  * and a trace have ended, and a wall is the parent's. The library's own threads count: a pool's workers, and the thread

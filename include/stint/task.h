@@ -345,10 +345,8 @@ STINT_API const char *stint_reason_name(stint_reason reason);
  * works where the library overrides these functions (stint_malloc_is_overridden). A task of a pool, and a subtask on
  * another worker, cannot be left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in the
  * function (pthread_exit, pthread_cancel), the task is rolled back as well, but only those guards run whose frames are
- * unwound (interrupt.h). The thread must not end on a stack that the task has made (by makecontext) and switched to:
- * only that one is unwound, so the task cannot be rolled back, and the program ends. A jump from such a stack, or to a
- * resume point on another thread's, does not leave the task, as it cannot be told from a switch of stacks
- * (docs/debugging.md).
+ * unwound (interrupt.h). A jump to a resume point on another thread's stack is not allowed, as it cannot be told from a
+ * switch of stacks (docs/debugging.md).
  *
  * Returns 0 when *outcome is filled, whatever the status of the task. After any error fn was not called:
  *   EINVAL   fn or outcome is NULL; on_interrupt, priority, report or flags is no known value; warn is above 100;

@@ -408,6 +408,49 @@ TEST(a_thread_that_ends_in_a_scope_takes_it_along)
         run_thread(use_a_stack, NULL);
 }
 
+/* libc unwinds the stack on which the thread ends, and no other. */
+static leave_fn *const *on_its_end;
+
+static void end_as_told(void)
+{
+    (*on_its_end)();
+}
+
+static int end_on_another_stack(void *arg, void **value)
+{
+    (void)value;
+    getcontext(&other);
+    other.uc_stack.ss_sp = arg;
+    other.uc_stack.ss_size = 256 * KIB;
+    other.uc_link = NULL;
+    makecontext(&other, end_as_told, 0);
+    swapcontext(&began, &other);
+    return 0;
+}
+
+static void *run_to_the_end(void *stack)
+{
+    stint_outcome outcome;
+    stint_run(end_on_another_stack, stack, NULL, &outcome);
+    atomic_store(&reached, 1);
+    return NULL;
+}
+
+TEST(a_thread_that_ends_on_another_stack_takes_nothing_else_along)
+{
+    static char stack[256 << 10] __attribute__((aligned(64)));
+    skip_under_address_sanitizer();
+    leaves_records(); /* the scopes', whose frames have gone unseen */
+    atomic_store(&reached, 0);
+    for (unsigned end = 0; end < ENDS; end++) {
+        on_its_end = &ends[end];
+        for (int i = 0; i < 10; i++)
+            run_thread(run_to_the_end, stack);
+        run_thread(use_a_stack, NULL);
+    }
+    assert_int_equal(atomic_load(&reached), 0);
+}
+
 /* Another thread cancels a thread while its preemptible task sleeps; then the stack is used again. */
 static int sleep_on_and_on(void *arg, void **value)
 {
