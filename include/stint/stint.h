@@ -134,12 +134,12 @@ typedef struct stint_link_report {
     /* True: STINT_UNWIND may be used. False: a task with STINT_UNWIND is refused with ENOTSUP, for one of these
      * reasons:
      *   - std::terminate and std::set_terminate are another library's, as where a program is linked with
-     *     -static-libstdc++, or with libstdc++ before stint; or modules may not find this library's, in a program that is
-     *     linked with libstint.a by hand (docs/machines.md). This library's turn an unwind into a jump where C++ would
-     *     end the process.
+     *     -static-libstdc++, or with libstdc++ before stint; or modules may not find this library's, in a program that
+     *     is linked with libstint.a by hand (docs/machines.md). This library's turn an unwind into a jump where C++
+     *     would end the process.
      *   - libgcc_s.so.1, by which code is unwound, cannot be loaded: the process has no descriptor left, or it has
-     *     confined itself (chroot, seccomp). stint_link_check and the first task with STINT_UNWIND load it, and try again
-     *     if that failed.
+     *     confined itself (chroot, seccomp). stint_link_check and the first task with STINT_UNWIND load it, and try
+     *     again if that failed.
      *   - libgcc unwinds otherwise than it should: then off says so. */
     bool unwinds;
 
