@@ -546,6 +546,13 @@ static void *run_stopped(void *arg)
     return NULL;
 }
 
+/* clang has a program abort where a cleanup of C that runs in an unwind is left. */
+#if defined(__clang__)
+#define CLEANUPS_ABORT true
+#else
+#define CLEANUPS_ABORT false
+#endif
+
 TEST(a_release_that_ends_the_thread_takes_the_task_along_that_is_stopped)
 {
     static stint_fn *const functions[] = { stop_in_use, stop_with_guard };
@@ -553,6 +560,8 @@ TEST(a_release_that_ends_the_thread_takes_the_task_along_that_is_stopped)
     skip_under_address_sanitizer();
     atomic_store(&reached, 0);
     for (unsigned i = 0; i < 4 * ENDS; i++) {
+        if (CLEANUPS_ABORT && functions[i % 2] == stop_in_use && modes[i / 2 % 2] == STINT_UNWIND)
+            continue;
         struct stopped stopped = { .function = functions[i % 2], .end = &ends[i / 4], .options = STINT_OPTIONS_INIT };
         stopped.options.on_interrupt = modes[i / 2 % 2];
         stopped.options.account = make_account(NULL);
