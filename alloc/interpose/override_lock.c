@@ -83,28 +83,18 @@ LOCK_FUNCTIONS(FIRST_CALL)
 static int (*libc_lock)(pthread_mutex_t *mutex);
 static int (*libc_unlock)(pthread_mutex_t *mutex);
 
-static bool lies_beside(const void *code, const void *other)
-{
-    struct dl_find_object module;
-    return _dl_find_object((void *)(uintptr_t)other, &module) == 0 && code >= module.dlfo_map_start &&
-           code < module.dlfo_map_end;
-}
-
 #define OVERRIDE_FRAMES 3
 
 static bool lock_is_backend(const void *caller)
 {
-    void *frames[OVERRIDE_FRAMES] = { (void *)(uintptr_t)caller };
-    size_t count = 1;
-    if (!lies_beside(caller, sti_backend_address()) && lies_beside(caller, &libc_lock))
-        count = sti_callstack(frames, OVERRIDE_FRAMES, caller);
-    for (size_t i = 0; i < count; i++) {
-        if (lies_beside(frames[i], sti_backend_address()))
-            return true;
-        if (!lies_beside(frames[i], &libc_lock))
-            return false;
-    }
-    return false;
+    void *frames[OVERRIDE_FRAMES];
+    const struct link_map *backend = sti_module_of(sti_backend_address());
+    const struct link_map *ours = sti_module_of(&libc_lock);
+    const struct link_map *module = sti_module_of(caller);
+    size_t count = module == ours && module != backend ? sti_callstack(frames, OVERRIDE_FRAMES, caller) : 0;
+    for (size_t i = 0; i < count && module == ours; i++)
+        module = sti_module_of(frames[i]);
+    return module == backend;
 }
 
 static int lock_in_part(pthread_mutex_t *mutex)
