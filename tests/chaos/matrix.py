@@ -45,7 +45,6 @@ NOT_LISTED = {
     'sql': 'it holds files and locks on them',
 }
 WALLED_SHARE = 20  # a walled task costs a process: one of so many interrupts
-PATIENCE = 40
 STACKS = 60  # seconds that gdb may need for a hang
 
 
@@ -138,7 +137,7 @@ class Run:
         self.arguments = arguments
         self.folder = arguments.build / 'tests/chaos/libraries'
         self.lock = threading.Lock()
-        self.cache = {}
+        self.cache = counted_before() if arguments.go_on else {}
         if arguments.cache.exists():
             self.cache = json.loads(arguments.cache.read_text())
         self.bar = evidence.bar()
@@ -184,7 +183,7 @@ class Run:
                     '--seed', str(seed)] + (['--open'] if self.arguments.open else [])
         mode, use, workers = name.split()
         return [self.folder / f'chaos-{row["row"]}', '--library', row['library'], *IN_PLACE[mode], '--workers', workers,
-                '--interrupts', str(step), '--seconds', str(self.arguments.seconds), '--patience', str(PATIENCE),
+                '--interrupts', str(step), '--seconds', str(self.arguments.seconds), '--patience', str(self.arguments.patience),
                 '--seed', str(seed), '--record'] + (['--cold'] if use == 'cold' else [])
 
     def fly(self, row, name):
@@ -192,7 +191,7 @@ class Run:
         seed = random.getrandbits(48)
         command = self.command(row, name, seed)
         begin = time.monotonic()
-        status, said = run(command, self.arguments.seconds + 3 * PATIENCE + STACKS, env=dict(os.environ, G_SLICE='always-malloc'))
+        status, said = run(command, self.arguments.seconds + 3 * self.arguments.patience + STACKS, env=dict(os.environ, G_SLICE='always-malloc'))
         broke = what_broke(status, said)
         if name == 'walled':
             counts = [int(n) for n in re.findall(r'^\S+ +(?:first|warm) +(\d+)', said, re.M)]
@@ -284,6 +283,20 @@ def merged(cells, mode, use):
             held['broke'] = cell['broke']
             held['command'] = cell['command']
     return held
+
+
+def counted_before():
+    """The other way round: the cells that results.json tells of. Which number of workers broke it does not tell: both."""
+    cache = {}
+    for name, row in evidence.rows().items():
+        cells = {}
+        for cell, told in row['cells'].items():
+            kept = {'tries': 1, **{key: told[key] for key in ('seed', 'broke', 'command') if key in told}}
+            names = [cell] if cell == 'walled' else [f'{cell} {workers}' for workers in evidence.WORKERS]
+            counts = told['held'] + [0] * (len(names) - len(told['held']))
+            cells.update({name: {**kept, 'interrupts': count} for name, count in zip(names, counts)})
+        cache[name] = {**{key: row[key] for key in ('library', 'version', 'modules', 'date')}, 'cells': cells}
+    return cache
 
 
 def summary(cache):
@@ -392,10 +405,13 @@ def read_arguments():
     parser.add_argument('--step', type=int, default=2000, help='interrupts of one process (2000)')
     parser.add_argument('--seconds', type=int, default=20, help='at most, of one process (20)')
     parser.add_argument('--minutes', type=float, default=0, help='end after so many (no limit)')
+    parser.add_argument('--patience', type=int, default=40, help='a process hangs if no task ends for so many seconds (40)')
     parser.add_argument('--jobs', type=int, default=4, help='cells at once, as each waits much (4)')
     parser.add_argument('--library', action='append', help='only this one, as its program is called; may be repeated')
     parser.add_argument('--mode', action='append', help='only jump, unwind, signal, stack, fail, waits, walled')
     parser.add_argument('--listed', action='store_true', help='only what entries of the list lack of their evidence')
+    parser.add_argument('--go-on', action='store_true',
+                        help='where nothing is kept yet, begin with what results.json counts: what broke is not tried again')
     parser.add_argument('--again', action='store_true', help='forget what was counted of the libraries chosen')
     parser.add_argument('--cache', type=pathlib.Path, help='where counts are kept (BUILD/libraries.json)')
     parser.add_argument('--open', action='store_true', help='walls that are not closed')
