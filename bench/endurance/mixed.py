@@ -340,9 +340,14 @@ def run(build, seconds):
     for fault in bad:
         print(f"wrong: {fault}", file=sys.stderr)
     if seconds >= 1200:
-        lines = [(f"set ylabel '{kind}{', MiB' if kind == 'memory' else ''}'" + ("\nset xlabel 'minutes'" if kind == KINDS[-1] else ""),
-                  load.name, [(sample[0] / 60, sample[1 + index] / (MIB if kind == "memory" else 1)) for sample in load.samples])
+        settings = {kind: f"set ylabel '{kind}{', MiB' if kind == 'memory' else ''}'" for kind in KINDS}
+        settings[KINDS[0]] += "\nset key"
+        settings[KINDS[1]] += "\nset key off"  # one key is enough
+        settings[KINDS[-1]] += "\nset xlabel 'minutes'"
+        lines = [(settings[kind], load.name,
+                  [(sample[0] / 60, sample[1 + index] / (MIB if kind == "memory" else 1)) for sample in load.samples])
                  for index, kind in enumerate(KINDS) for load in loads]
-        draw("endurance-mixed.svg", "set multiplot layout 4,1", lines)
+        draw("endurance-mixed.svg", "set key outside right vertical\nset rmargin 18\nset lmargin 10\nset multiplot layout 4,1",
+             lines, 1000)
         write_table(HEAD, rows)
     return bool(bad)

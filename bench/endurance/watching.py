@@ -22,7 +22,7 @@ def resident(pid):
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
 
 
-def draw(name, setting, lines):
+def draw(name, setting, lines, height=420):
     """lines: where in a multiplot, title, points."""
     blocks, plots = "", {}
     for number, (where, title, points) in enumerate(lines):
@@ -33,7 +33,7 @@ def draw(name, setting, lines):
     script = f"{blocks}set output '{os.path.join(DOCS, name)}'\nset grid\nset key outside right\n{setting}\n"
     for where, plot in plots.items():
         script += f"{where}\nplot {', '.join(plot)}\n"
-    subprocess.run(["gnuplot"], input="set terminal svg size 900,420 font 'sans,13'\n" + script, text=True, check=True)
+    subprocess.run(["gnuplot"], input=f"set terminal svg size 900,{height} font 'sans,13'\n" + script, text=True, check=True)
 
 
 def write_table(head, rows):
