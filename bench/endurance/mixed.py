@@ -233,7 +233,8 @@ class ProgramLoad(Load):
     def __init__(self, name, what, seconds, *command):
         super().__init__(name, what)
         self.process = subprocess.Popen(["nice", "-n", "5", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.pid, self.seconds = self.process.pid, seconds
+        self.pid = self.process.pid
+        self.until = None if seconds is None else time.monotonic() + seconds
         self.said = ""
         self.begin(1, self.act)
         self.first = None
@@ -244,7 +245,7 @@ class ProgramLoad(Load):
             self.ended.set()
 
     def stop(self):
-        if self.seconds is None and self.process.poll() is None:
+        if self.until is None or time.monotonic() < self.until:  # or the run has been interrupted
             self.process.terminate()
         status = self.process.wait(600)
         super().stop()
