@@ -17,7 +17,7 @@ log_and_fail() {
 
 # The later release.
 mkdir "$scratch/later"
-(cd "$source" && tar -c --exclude='./build*' --exclude=./.git --exclude=./tests --exclude=./docs .) |
+(cd "$source" && tar -c --exclude='./build*' --exclude=./.git --exclude=./tests .) |
     tar -x -C "$scratch/later"
 mkdir "$scratch/later/tests"
 touch "$scratch/later/tests/meson.build"
