@@ -69,7 +69,9 @@ void sti_interrupt_trip(struct sti_scope *scope, stint_reason reason)
 
 bool sti_interrupt_is_victim(const struct sti_scope *scope)
 {
-    return sti_thread_has_victim(scope->share != NULL ? scope->shared->thread : scope->thread);
+    if (scope->share != NULL)
+        return sti_thread_has_victim(scope->shared->thread, scope->shared->task);
+    return sti_thread_has_victim(scope->thread, scope->number);
 }
 
 bool sti_interrupt_has_tripped_elsewhere(const struct sti_scope *scope)

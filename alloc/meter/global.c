@@ -96,10 +96,22 @@ void stint_global_set_report(stint_global_report_fn *report, void *arg)
     pthread_mutex_unlock(&report_lock);
 }
 
-static bool holds_more(const struct sti_thread *thread, const struct sti_thread *other)
+/* A tag tells of which task it is: subtasks that others have stolen note it too, also while another task runs on top of
+ * theirs. */
+#define HELD_BITS 48
+#define HELD_MAX ((UINT64_C(1) << HELD_BITS) - 1)
+
+void sti_global_note_held(struct sti_thread *thread, uint64_t number, size_t bytes)
 {
-    return atomic_load_explicit(&thread->held, memory_order_relaxed) >
-           atomic_load_explicit(&other->held, memory_order_relaxed);
+    uint64_t held = number << HELD_BITS | (bytes < HELD_MAX ? bytes : HELD_MAX);
+    atomic_store_explicit(&thread->held, held, memory_order_relaxed);
+}
+
+/* 0: nothing is known of this task. */
+static size_t held_by_task(const struct sti_thread *thread, uint64_t number)
+{
+    uint64_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
+    return held >> HELD_BITS == number << HELD_BITS >> HELD_BITS ? (size_t)(held & HELD_MAX) : 0;
 }
 
 static bool runs_task(const struct sti_thread *thread)
@@ -111,11 +123,15 @@ static bool runs_task(const struct sti_thread *thread)
 static struct sti_thread *victim_find(uint64_t *number)
 {
     struct sti_thread *best = NULL;
+    size_t most = 0;
     for (struct sti_thread *thread = sti_thread_first(); thread != NULL; thread = thread->next) {
         uint64_t task = atomic_load_explicit(&thread->task, memory_order_acquire);
-        if (runs_task(thread) && task != atomic_load_explicit(&thread->victim, memory_order_relaxed) &&
-            (best == NULL || holds_more(thread, best))) {
+        if (!runs_task(thread) || task == atomic_load_explicit(&thread->victim, memory_order_relaxed))
+            continue;
+        size_t held = held_by_task(thread, task);
+        if (best == NULL || held > most) {
             best = thread;
+            most = held;
             *number = task;
         }
     }
@@ -215,25 +231,30 @@ bool sti_global_is_near(void)
 }
 
 /* release: for what the task before it held, this one is not chosen (acquire). */
-static inline void task_set(struct sti_thread *thread, uint64_t start)
+static inline void task_set(struct sti_thread *thread, uint64_t number, uint64_t start)
 {
-    uint64_t number = atomic_load_explicit(&thread->task, memory_order_relaxed) + 1;
     atomic_store_explicit(&thread->task, number, memory_order_release);
     atomic_store_explicit(&thread->started, start, memory_order_relaxed);
 }
 
-void sti_global_begin_task(struct sti_thread *thread, uint64_t start)
+uint64_t sti_global_begin_task(struct sti_thread *thread, uint64_t start)
 {
+    uint64_t number = ++thread->tasks;
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
-    task_set(thread, start);
+    task_set(thread, number, start);
+    return number;
 }
 
-/* Where none has, it may have been chosen meanwhile. */
-void sti_global_resume_task(struct sti_thread *thread, uint64_t number, uint64_t start)
+struct sti_running sti_global_set_aside(const struct sti_thread *thread)
 {
-    if (atomic_load_explicit(&thread->task, memory_order_relaxed) != number)
-        task_set(thread, start);
+    return (struct sti_running){ .number = atomic_load_explicit(&thread->task, memory_order_relaxed),
+                                 .started = atomic_load_explicit(&thread->started, memory_order_relaxed) };
+}
+
+void sti_global_go_on(struct sti_thread *thread, struct sti_running running)
+{
+    task_set(thread, running.number, running.started);
 }
 
 static void global_report(size_t held, const char *task)
@@ -255,27 +276,28 @@ static void global_report(size_t held, const char *task)
 
 static void end_victim(const struct sti_thread *thread, const char *task)
 {
-    size_t held = atomic_load_explicit(&thread->held, memory_order_relaxed);
+    size_t held = held_by_task(thread, atomic_load_explicit(&thread->task, memory_order_relaxed));
     sti_process_collect();
     atomic_store_explicit(&since, 0, memory_order_relaxed);
     global_report(held, task);
 }
 
 /* Out of line: it is rare, and has registers saved. */
-static __attribute__((noinline, cold)) void end_rare_task(struct sti_thread *thread, const char *task,
-                                                          bool another_goes_on)
+static __attribute__((noinline, cold)) void end_rare_task(struct sti_thread *thread, const char *task, bool was_victim,
+                                                          const struct sti_running *around)
 {
-    if (sti_thread_has_victim(thread))
+    if (was_victim)
         end_victim(thread, task);
-    if (another_goes_on)
-        task_set(thread, 1); /* untimed */
+    if (around != NULL)
+        sti_global_go_on(thread, *around);
 }
 
-void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on)
+void sti_global_end_task(struct sti_thread *thread, const char *task, const struct sti_running *around)
 {
     atomic_store_explicit(&thread->started, 0, memory_order_relaxed);
-    if (__builtin_expect(sti_thread_has_victim(thread) || another_goes_on, 0))
-        end_rare_task(thread, task, another_goes_on);
+    bool was_victim = sti_thread_has_victim(thread, atomic_load_explicit(&thread->task, memory_order_relaxed));
+    if (__builtin_expect(was_victim || around != NULL, 0))
+        end_rare_task(thread, task, was_victim, around);
 }
 
 /* --- Giving back what nobody needs. --- */

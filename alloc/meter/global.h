@@ -11,9 +11,10 @@
 #include <stdint.h>
 #include <stint/memory.h>
 
-/* --- The limit on the whole process, from the inside. --- */
+#include "alloc/platform/scope_state.h"
+#include "alloc/platform/thread.h"
 
-struct sti_thread;
+/* --- The limit on the whole process, from the inside. --- */
 
 /* 0: none. */
 extern atomic_size_t sti_global_limit;
@@ -29,13 +30,17 @@ void sti_global_look(void);
 /* Any thread: whether the process holds more than seven eighths of its limit while some task runs. */
 bool sti_global_is_near(void);
 
-/* A scope that is in no other opens; and it has ended. If it was the victim, there is room again, and the user is told.
- * Another may go on, when the one that ended was detached from it. */
-void sti_global_begin_task(struct sti_thread *thread, uint64_t start);
-void sti_global_end_task(struct sti_thread *thread, const char *task, bool another_goes_on);
+/* A scope that is in no other opens, and gets this number; and it has ended. If it was the victim, there is room again,
+ * and the user is told. What goes on then, where it lay on top of a task: or NULL. */
+uint64_t sti_global_begin_task(struct sti_thread *thread, uint64_t start);
+void sti_global_end_task(struct sti_thread *thread, const char *task, const struct sti_running *around);
 
-/* Calling thread: a task goes on that had this number. Others may have run inside of it. */
-void sti_global_resume_task(struct sti_thread *thread, uint64_t number, uint64_t start);
+/* Calling thread: others may run on top of its task, which then goes on. */
+struct sti_running sti_global_set_aside(const struct sti_thread *thread);
+void sti_global_go_on(struct sti_thread *thread, struct sti_running running);
+
+/* What the task with this number holds, in all; it runs on that thread, perhaps below another one. Any thread. */
+void sti_global_note_held(struct sti_thread *thread, uint64_t number, size_t bytes);
 
 /* --- Giving back to the system what nobody needs: before somebody is stopped because the process holds too much, and
  * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads that

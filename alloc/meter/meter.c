@@ -243,7 +243,10 @@ static struct passed scope_measure(struct sti_thread *thread, size_t wanted)
         all.held = held_by_all(share);
     if (possible)
         all.held += all.wanted;
-    atomic_store_explicit(&(share != NULL ? share->group->thread : thread)->held, all.held, memory_order_relaxed);
+    if (share != NULL)
+        sti_global_note_held(share->group->interrupt.thread, share->group->interrupt.task, all.held);
+    else
+        sti_global_note_held(thread, atomic_load_explicit(&thread->task, memory_order_relaxed), all.held);
     return all.passed;
 }
 

@@ -122,8 +122,15 @@ struct sti_scope_request {
  * (interrupt/interrupt.h). */
 struct sti_shared_interrupt {
     _Atomic stint_reason tripped;
-    struct sti_thread *thread;             /* of the task's own scope */
+    struct sti_thread *thread;             /* of the task's own scope, */
+    uint64_t task;                         /* and its number there */
     _Atomic(struct stint_report *) report; /* by the thread that tripped it, if it was not that one */
+};
+
+/* What a thread's record says of the task that it runs, set aside while another runs on top of it (meter/global.h). */
+struct sti_running {
+    uint64_t number;
+    uint64_t started;
 };
 
 #define STI_SCOPE_FIRST_SWEEP 8 /* heaps from inner scopes */
@@ -135,6 +142,9 @@ struct sti_scope {
     uintptr_t frame; /* of the function that runs it, then of its resume point: frames below it are the task's. Not the
                         scope's own address, which a sanitizer's may be elsewhere. Set before the scope is opened */
     struct sti_scope *outer; /* what this scope charges too: below, or NULL when it is detached */
+
+    uint64_t number;           /* its task's on its thread, if it is the outermost; */
+    struct sti_running around; /* and what is below it, if anything is */
 
     const struct sti_scope_request *request;
     struct sti_shared_interrupt *shared; /* the group's; nothing where share is NULL */

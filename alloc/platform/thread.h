@@ -81,9 +81,10 @@ struct sti_thread {
     bool hides_deadlines;           /* and it is not of those below a detached one, whose return looks at them */
     uint64_t deadline_interval;     /* bytes from one look at the clock to the next */
     uint64_t last_tick;             /* what it showed */
-    atomic_size_t held;             /* this and the next three for the choice of a victim (global.c): by its scopes */
+    _Atomic uint64_t held;          /* this and the next four for the choice of a victim (global.c): with a tag */
     _Atomic uint64_t started;       /* when its task began; 0: it runs none */
-    _Atomic uint64_t task;          /* its number among those that began on this thread */
+    _Atomic uint64_t task;          /* its number among those that began on this thread, */
+    uint64_t tasks;                 /* so many */
     _Atomic uint64_t victim;        /* the number of the one that is to end; most often long over */
     atomic_int deferral;            /* a stint_deferral: what its task's interrupt had to wait for last (hold.h) */
     struct sti_quick_clock clock;
@@ -193,11 +194,10 @@ extern _Atomic(struct sti_thread *) sti_thread_records __attribute__((visibility
 void sti_thread_request_samples(void);
 void sti_thread_request_sample(struct sti_thread *thread);
 
-/* Whether the task that the thread runs was chosen to end (global.c). Any thread; seq_cst, as a flag is read. */
-static inline bool sti_thread_has_victim(const struct sti_thread *thread)
+/* Whether the task with this number was chosen to end (global.c). Any thread; seq_cst, as a flag is read. */
+static inline bool sti_thread_has_victim(const struct sti_thread *thread, uint64_t number)
 {
-    return atomic_load_explicit(&thread->victim, memory_order_seq_cst) ==
-           atomic_load_explicit(&thread->task, memory_order_relaxed);
+    return atomic_load_explicit(&thread->victim, memory_order_seq_cst) == number;
 }
 
 /* How often that was done, from 1 on. */

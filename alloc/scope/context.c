@@ -103,8 +103,7 @@ void sti_scope_suspend(struct sti_suspended_scope *suspended)
     suspended->scope = thread->scope;
     suspended->allocating = thread->allocating;
     suspended->small = thread->small;
-    suspended->started = atomic_load_explicit(&thread->started, memory_order_relaxed);
-    suspended->number = atomic_load_explicit(&thread->task, memory_order_relaxed);
+    suspended->running = sti_global_set_aside(thread);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_return_to(thread, NULL);
 }
@@ -117,7 +116,7 @@ void sti_scope_resume(const struct sti_suspended_scope *suspended)
     thread->scope = suspended->scope;
     thread->allocating = suspended->allocating;
     thread->small = suspended->small;
-    sti_global_resume_task(thread, suspended->number, suspended->started);
+    sti_global_go_on(thread, suspended->running);
     atomic_store_explicit(&thread->limit, 0, memory_order_relaxed);
     sti_thread_enter(thread);
 }

@@ -34,8 +34,7 @@ struct sti_suspended_scope {
     struct sti_scope *scope;
     sti_backend_theap *allocating;
     size_t small;
-    uint64_t started;
-    uint64_t number;
+    struct sti_running running;
 };
 
 void sti_scope_suspend(struct sti_suspended_scope *suspended);

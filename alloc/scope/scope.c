@@ -221,8 +221,10 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
         no_nursery = sti_scope_begin_observed(scope) || no_nursery;
     sti_nursery_open(thread, scope, no_nursery);
     sti_meter_begin(thread, &options->budget);
+    if (scope->outer == NULL && scope->below != NULL)
+        scope->around = sti_global_set_aside(thread);
     if (scope->outer == NULL)
-        sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
+        scope->number = sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
     if (sti_scope_has_limit_of_time(scope))
         sti_next_deadline_begin(thread, scope);
     sti_thread_enter(thread);
@@ -260,7 +262,7 @@ static inline void scope_look_first(const struct sti_thread *thread, struct sti_
     uint64_t looked = atomic_load_explicit(&sti_thread_requests, memory_order_seq_cst);
     if (scope->outer != NULL || (sti_scope_deadline(scope) & scope->cpu.look) != UINT64_MAX ||
         sti_scope_new_limits(scope, 0) != 0 || sti_token_is_set(scope->stop) || sti_token_is_set(scope->token) ||
-        sti_thread_has_victim(thread))
+        sti_thread_has_victim(thread, scope->number))
         sti_interrupt_look(scope, scope->start);
     else
         scope->looked = looked;
@@ -416,7 +418,7 @@ static void close_scope(struct sti_thread *thread, int code, void *value, const 
         sti_wipe_end();
     sti_meter_end(thread, left);
     if (scope->outer == NULL)
-        sti_global_end_task(thread, request->options->name, scope->below != NULL);
+        sti_global_end_task(thread, request->options->name, scope->below != NULL ? &scope->around : NULL);
     if (!commits)
         sti_rolled_back(held > mapped ? held - mapped : 0);
     if (scope->account != NULL)

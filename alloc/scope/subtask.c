@@ -43,7 +43,7 @@ static struct sti_group *subtask_make_group(struct sti_scope *scope)
         .request = scope->request,
         .task = name != NULL ? memcpy(group + 1, name, name_size) : NULL,
         .thread = scope->thread,
-        .interrupt.thread = scope->thread,
+        .interrupt = { .thread = scope->thread, .task = scope->number },
         .own = own,
         .deadline = sti_scope_deadline(scope),
         .allocation_limit = scope->own_end != UINT64_MAX ? scope->own_end - scope->begin : 0,

@@ -270,6 +270,121 @@ TEST_WITH(a_task_is_not_stopped_for_what_one_inside_of_it_held, begin, end)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int be_stopped_after_another(void *pool, void **value)
+{
+    stint_outcome outcome = run_in_pool(pool, do_nothing, NULL, NULL);
+    assert_ok(outcome);
+    return hold_until_stopped(NULL, value);
+}
+
+TEST_WITH(a_task_that_has_run_another_is_stopped_for_what_it_holds, begin, end)
+{
+    atomic_store(&held, 0);
+    atomic_store(&reports, 0);
+    stint_pool *pool = make_pool(.workers = 1);
+    stint_outcome outcome = run_in_pool(pool, be_stopped_after_another, pool, NULL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+/* --- A task waits for another, which its worker runs, while a part of it runs elsewhere. --- */
+
+struct parted {
+    stint_pool *pool;
+    atomic_uint stolen; /* the part has begun */
+    struct gate within; /* what runs on top of the task holds its worker here */
+    atomic_bool over;
+    stint_reason reason; /* of what ran on top of it */
+};
+
+static int work_elsewhere(void *arg, void **value)
+{
+    struct parted *parted = arg;
+    (void)value;
+    atomic_store(&parted->stolen, 1);
+    while (!atomic_load(&parted->over))
+        stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+/* It holds much, has a part stolen, and runs the other one on top of it. */
+static void run_within_parted(struct parted *parted, stint_fn *fn)
+{
+    void *block = keep(stint_malloc(10 * MIB));
+    stint_subtask part;
+    stint_fork(&part, work_elsewhere, parted);
+    have_stolen(&parted->stolen);
+    stint_outcome outcome = run_in_pool(parted->pool, fn, parted, NULL);
+    parted->reason = outcome.reason;
+    atomic_store(&parted->over, true);
+    stint_join(&part, NULL);
+    stint_free(block);
+}
+
+static int run_parted_until_stopped(void *parted, void **value)
+{
+    (void)value;
+    run_within_parted(parted, hold_until_stopped);
+    return 0;
+}
+
+TEST_WITH(a_task_whose_part_runs_elsewhere_is_not_stopped_for_what_one_inside_of_it_held, begin, end)
+{
+    struct parted parted = { .pool = make_pool(.workers = 2) };
+    atomic_store(&held, 0);
+    atomic_store(&reports, 0);
+    stint_outcome outcome = run_in_pool(parted.pool, run_parted_until_stopped, &parted, NULL);
+    assert_ok(outcome);
+    assert_int_equal(parted.reason, STINT_REASON_GLOBAL_MEMORY_LIMIT);
+    assert_int_equal(atomic_load(&reports), 1);
+    assert_int_equal(stint_pool_destroy(parted.pool), 0);
+}
+
+static int hold_little(void *arg, void **value)
+{
+    struct parted *parted = arg;
+    (void)value;
+    void *block = keep(stint_malloc(1 * MIB));
+    gate_hold(&parted->within, NULL);
+    stint_free(block);
+    return 0;
+}
+
+static int run_parted(void *parted, void **value)
+{
+    (void)value;
+    run_within_parted(parted, hold_little);
+    return 0;
+}
+
+static int hold_some_until_stopped(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    keep(stint_malloc(5 * MIB));
+    atomic_store(&held, LIMIT + 1);
+    while (atomic_load(&reports) == 0)
+        stint_free(keep(stint_malloc(100 * KIB)));
+    return 0;
+}
+
+/* Which the other thread measures again and again. */
+TEST_WITH(a_task_is_not_stopped_for_what_the_one_around_it_holds, begin, end)
+{
+    struct parted parted = { .pool = make_pool(.workers = 2) };
+    atomic_store(&held, 0);
+    atomic_store(&reports, 0);
+    stint_future *around = submit(parted.pool, run_parted, &parted, NULL);
+    gate_await(&parted.within, 1);
+    stint_outcome outcome;
+    assert_int_equal(stint_run(hold_some_until_stopped, NULL, NULL, &outcome), 0);
+    gate_open(&parted.within);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_GLOBAL_MEMORY_LIMIT, ENOMEM);
+    assert_ok(take(around));
+    assert_int_equal(parted.reason, STINT_REASON_NONE);
+    assert_int_equal(stint_pool_destroy(parted.pool), 0);
+}
+
 /* --- The task that is chosen has stepped aside for a callback. --- */
 
 /* Once to see that it is too much, and once before it chooses. */
