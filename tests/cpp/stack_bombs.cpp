@@ -15,6 +15,7 @@
 #include <stint/stint.h>
 
 #include "../quarantine.h"
+#include "../repeats.h"
 #include "../test.h"
 
 namespace
@@ -151,6 +152,6 @@ TEST(recursion_bombs_on_workers_leave_nothing_behind)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        bomb_total = strtoul(argv[1], nullptr, 10);
+        bomb_total = repeats((unsigned)strtoul(argv[1], nullptr, 10));
     return run_all_tests(nullptr, nullptr);
 }

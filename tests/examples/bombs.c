@@ -208,6 +208,8 @@ TEST(bombs_are_stopped_one_after_the_other_and_leave_nothing)
 int main(int argc, char **argv)
 {
     bomb_total = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+    if (bomb_total > FEWEST)
+        bomb_total = repeats((unsigned)bomb_total) > FEWEST ? repeats((unsigned)bomb_total) : FEWEST;
     if (bomb_total < FEWEST) {
         fprintf(stderr, "usage: %s NUMBER, at least %d\n", argv[0], FEWEST);
         return 2;

@@ -8,10 +8,9 @@
 #include <stdatomic.h>
 
 #define SHELF 4096
-#define BLOCKS 60  /* of a task, at most */
-#define AT_ONCE 8  /* threads of each that starts some, */
-#define STARTERS 2 /* of which there are so many */
-#define FIRST 50000
+#define BLOCKS 60    /* of a task, at most */
+#define AT_ONCE 8    /* threads of each that starts some, */
+#define STARTERS 2   /* of which there are so many */
 #define WHOLE 500000 /* tasks */
 
 struct block {
@@ -100,9 +99,10 @@ static void run_until(unsigned until)
 
 TEST(a_steady_number_of_blocks_of_ended_threads_takes_a_steady_room)
 {
-    run_until(FIRST);
+    unsigned whole = repeats(WHOLE);
+    run_until(whole / 10);
     size_t before = resident();
-    run_until(WHOLE);
+    run_until(whole);
     size_t after = resident();
     for (size_t i = 0; i < SHELF; i++)
         stint_free(atomic_exchange(&shelf[i], NULL));

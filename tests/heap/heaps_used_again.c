@@ -159,6 +159,6 @@ TEST(a_heap_of_ended_threads_is_used_again_once_no_page_of_it_is_counted)
 
 int main(int count, char **arguments)
 {
-    seconds = count > 1 ? (unsigned)strtoul(arguments[1], NULL, 10) : 0;
+    seconds = count > 1 ? repeats((unsigned)strtoul(arguments[1], NULL, 10)) : 0;
     return run_all_tests(NULL, NULL);
 }

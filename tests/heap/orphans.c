@@ -194,7 +194,7 @@ TEST(heaps_of_ended_threads_are_used_again_while_others_free_in_them)
 
 int main(int count, char **arguments)
 {
-    seconds = count > 1 ? (unsigned)strtoul(arguments[1], NULL, 10) : 0;
+    seconds = count > 1 ? repeats((unsigned)strtoul(arguments[1], NULL, 10)) : 0;
     stint_roots_set_scan(STINT_ROOT_SCAN_NEVER); /* the lists are among the roots */
     return run_all_tests(NULL, NULL);
 }

@@ -336,7 +336,7 @@ TEST(a_pool_ends_in_the_midst_of_everything)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        seconds = (unsigned)atoi(argv[1]);
+        seconds = repeats((unsigned)atoi(argv[1]));
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : now_ns();
     print_message("seed %llu\n", (unsigned long long)first_seed);
     return run_all_tests(NULL, NULL);

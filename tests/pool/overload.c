@@ -103,6 +103,6 @@ TEST(what_is_offered_beyond_measure_is_refused_and_the_rest_is_done)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        seconds = (unsigned)strtoul(argv[1], NULL, 10);
+        seconds = repeats((unsigned)strtoul(argv[1], NULL, 10));
     return run_all_tests(NULL, NULL);
 }

@@ -455,7 +455,7 @@ TEST(whatever_a_program_does_its_waits_end_or_are_told_and_no_worker_is_idle_bes
 
 int main(int argc, char **argv)
 {
-    steps = argc > 1 ? strtoul(argv[1], NULL, 10) : repeats(STEPS_IN_ALL);
+    steps = repeats(argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : STEPS_IN_ALL);
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : now_ns();
     only_open = argc > 3;
     return run_all_tests(NULL, NULL);

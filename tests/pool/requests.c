@@ -118,6 +118,6 @@ TEST(requests_never_hang_on_64_workers)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        tenths = (unsigned)atoi(argv[1]) * 10;
+        tenths = repeats((unsigned)atoi(argv[1]) * 10);
     return run_all_tests(NULL, NULL);
 }

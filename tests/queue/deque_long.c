@@ -2,10 +2,11 @@
  *
  * The work-stealing deque under load for longer. */
 #include "deque_stress.h"
+#include "repeats.h"
 
-TEST(each_of_a_hundred_million_entries_is_taken_exactly_once)
+TEST(each_of_very_many_entries_is_taken_exactly_once)
 {
-    stress_deque(100000000);
+    stress_deque(repeats(100000000));
 }
 
 TEST_MAIN()

@@ -5,7 +5,7 @@
 
 TEST(random_trees_leave_a_balanced_ledger)
 {
-    test_random_trees(100000);
+    test_random_trees(repeats(100000));
 }
 
 TEST_MAIN()

@@ -124,6 +124,6 @@ TESTS_NEED(lack_of_filters)
 int main(int count, char **arguments)
 {
     if (count > 1)
-        total = strtoul(arguments[1], NULL, 10);
+        total = repeats((unsigned)strtoul(arguments[1], NULL, 10));
     return run_all_tests(NULL, NULL);
 }
