@@ -11,7 +11,8 @@
 #define BLOCKS 60    /* of a task, at most */
 #define AT_ONCE 8    /* threads of each that starts some, */
 #define STARTERS 2   /* of which there are so many */
-#define WHOLE 500000 /* tasks */
+#define FIRST 50000 /* tasks */
+#define MORE 450000
 
 struct block {
     size_t size;
@@ -99,10 +100,9 @@ static void run_until(unsigned until)
 
 TEST(a_steady_number_of_blocks_of_ended_threads_takes_a_steady_room)
 {
-    unsigned whole = repeats(WHOLE);
-    run_until(whole / 10);
+    run_until(FIRST);
     size_t before = resident();
-    run_until(whole);
+    run_until(FIRST + repeats(MORE));
     size_t after = resident();
     for (size_t i = 0; i < SHELF; i++)
         stint_free(atomic_exchange(&shelf[i], NULL));
