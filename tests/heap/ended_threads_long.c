@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 
 #define SHELF 4096
-#define BLOCKS 60    /* of a task, at most */
-#define AT_ONCE 8    /* threads of each that starts some, */
-#define STARTERS 2   /* of which there are so many */
+#define BLOCKS 60   /* of a task, at most */
+#define AT_ONCE 8   /* threads of each that starts some, */
+#define STARTERS 2  /* of which there are so many */
 #define FIRST 50000 /* tasks */
 #define MORE 450000
 
