@@ -15,6 +15,7 @@
 #include <threads.h>
 #include <unistd.h>
 
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/signals.h"
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
@@ -85,6 +86,7 @@ static destructor_fn *_Atomic backend_destructor;
 static void end_quietly(void *value)
 {
     struct sti_thread *thread = sti_thread_own();
+    sti_boundary_end_thread();
     if (thread != NULL)
         sti_quarantine_end_thread(thread);
     atomic_load_explicit(&backend_destructor, memory_order_relaxed)(value);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "alloc/platform/instrumentation.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/thread.h"
 #include "cxx.h"
@@ -76,13 +77,24 @@ static __attribute__((noinline, cold)) void leave_callback(const struct sti_call
         sti_boundary_end_program(sti_scope_innermost(), "a callback called pthread_exit");
 }
 
-void sti_boundary_end_thread(void)
+static void leave_all(void)
 {
     const struct sti_thread *thread = sti_thread_own();
     if (sti_callback_innermost != NULL)
         leave_callback(sti_callback_innermost);
     while (thread != NULL && thread->scope != NULL)
         leave_scope(thread->scope);
+}
+
+void sti_boundary_end_thread(void)
+{
+    struct sti_thread *thread = sti_thread_own();
+    if (!STI_LIBC_UNWINDS_THREADS) {
+        leave_all();
+    } else if (thread != NULL && thread->scope != NULL) {
+        thread->scope = NULL;
+        sti_thread_return_to(thread, NULL);
+    }
 }
 
 static inline void begin_callback(struct sti_callback *callback, bool is_release)

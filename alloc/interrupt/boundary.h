@@ -31,9 +31,9 @@ void sti_boundary_callback(void *a, void *b, void *c, sti_boundary_fn *fn);
 /* The same for the release of a guard: nothing of this library is half done around it. */
 void sti_boundary_release(void (*release)(void *arg), void *arg);
 
-/* The calling thread ends, in the last of its destructors, and libc has unwound nothing: so its frames are still there.
- * glibc has left every boundary by then, but those below another stack that the thread has ended on: their frames have
- * gone without a word, and nothing of them may be read. */
+/* The calling thread ends, in one of its destructors. musl has unwound nothing: the frames are still there, and all
+ * boundaries are left. glibc has left every one by then, but those below another stack that the thread has ended on:
+ * their frames have gone without a word, so nothing of them is read, and they are forgotten. */
 void sti_boundary_end_thread(void);
 
 /* With the function as whatever type it has. */

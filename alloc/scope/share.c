@@ -153,8 +153,7 @@ static char unrecorded; /* what stands for the record of a thread that has none 
 static void shares_end_thread(void *record)
 {
     struct sti_thread *thread = record;
-    if (!STI_LIBC_UNWINDS_THREADS)
-        sti_boundary_end_thread();
+    sti_boundary_end_thread();
     if (gettid() == getpid())
         sti_watch_main_thread_ends();
     if (record == &unrecorded) {
