@@ -19,6 +19,7 @@
 #include "alloc/interrupt/signals.h"
 #include "alloc/platform/backend.h"
 #include "alloc/platform/caller.h"
+#include "alloc/platform/libc.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/permanent.h"
 #include "alloc/platform/process.h"
@@ -41,12 +42,22 @@ struct start {
     void *arg;
 };
 
+static void thread_leave(void *unused)
+{
+    (void)unused;
+    sti_boundary_leave_all();
+}
+
 static void *thread_begin(void *argument)
 {
     const struct start start = *(struct start *)argument;
+    struct _pthread_cleanup_buffer cleanup;
     sti_process_free(argument);
     sti_thread_begin();
-    return start.function != NULL ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
+    _pthread_cleanup_push(&cleanup, thread_leave, NULL);
+    void *value = start.function != NULL ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
+    _pthread_cleanup_pop(&cleanup, 0);
+    return value;
 }
 
 static int thread_create(pthread_t *thread, const pthread_attr_t *attributes, const struct start *wanted)

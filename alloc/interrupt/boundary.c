@@ -77,11 +77,13 @@ static __attribute__((noinline, cold)) void leave_callback(const struct sti_call
         sti_boundary_end_program(sti_scope_innermost(), "a callback called pthread_exit");
 }
 
-static void leave_all(void)
+void sti_boundary_leave_all(void)
 {
     const struct sti_thread *thread = sti_thread_own();
-    if (sti_callback_innermost != NULL)
-        leave_callback(sti_callback_innermost);
+    const struct sti_callback *callback = sti_callback_innermost;
+    sti_callback_innermost = NULL; /* what the thread's destructors call lies in none of these */
+    if (callback != NULL)
+        leave_callback(callback);
     while (thread != NULL && thread->scope != NULL)
         leave_scope(thread->scope);
 }
@@ -90,7 +92,7 @@ void sti_boundary_end_thread(void)
 {
     struct sti_thread *thread = sti_thread_own();
     if (!STI_LIBC_UNWINDS_THREADS) {
-        leave_all();
+        sti_boundary_leave_all();
     } else if (thread != NULL && thread->scope != NULL) {
         thread->scope = NULL;
         sti_thread_return_to(thread, NULL);

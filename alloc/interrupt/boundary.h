@@ -31,9 +31,13 @@ void sti_boundary_callback(void *a, void *b, void *c, sti_boundary_fn *fn);
 /* The same for the release of a guard: nothing of this library is half done around it. */
 void sti_boundary_release(void (*release)(void *arg), void *arg);
 
-/* The calling thread ends, in one of its destructors. musl has unwound nothing: the frames are still there, and all
- * boundaries are left. glibc has left every one by then, but those below another stack that the thread has ended on:
- * their frames have gone without a word, so nothing of them is read, and they are forgotten. */
+/* The calling thread ends, and the frames of all boundaries that it is inside of are still there. */
+void sti_boundary_leave_all(void);
+
+/* It ends, in one of its destructors. musl has unwound nothing, so that is so. glibc has left every boundary by then,
+ * but those below another stack that the thread has ended on. Where the thread's first frame has not heard of these
+ * (_pthread_cleanup_push), their frames have gone without a word, so nothing of them is read, and they are
+ * forgotten. */
 void sti_boundary_end_thread(void);
 
 /* With the function as whatever type it has. */

@@ -33,6 +33,12 @@ typedef int sti_libc_visit_fn(struct dl_phdr_info *module, size_t size, void *ar
 #define STI_LIBC_UNWINDS_THREADS 1  /* the frames of one that ends have gone when its destructors run */
 #define STI_LIBC_KEYS_IN_THREADS 32 /* so many keys have their values in the thread itself */
 
+/* glibc calls what is pushed here when the thread ends: where it comes to that frame, or to the end of another stack
+ * that the thread has ended on. It unwinds that one only, so all frames below are still there then. (The macros of
+ * pthread.h push what is called after a jump to the frame, or by an unwind that comes to it.) */
+void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*function)(void *arg), void *arg);
+void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int runs);
+
 /* glibc's own index of modules is always true. */
 static inline void sti_libc_look(void)
 {

@@ -345,8 +345,10 @@ STINT_API const char *stint_reason_name(stint_reason reason);
  * works where the library overrides these functions (stint_malloc_is_overridden). A task of a pool, and a subtask on
  * another worker, cannot be left like that: it fails, with EINVAL, and the worker goes on. When the thread ends in the
  * function (pthread_exit, pthread_cancel), the task is rolled back as well, but only those guards run whose frames are
- * unwound (interrupt.h). A jump to a resume point on another thread's stack is not allowed, as it cannot be told from a
- * switch of stacks (docs/debugging.md).
+ * unwound (interrupt.h). On a stack that the task has made (by makecontext) and switched to, only a thread that was
+ * made by the pthread_create or thrd_create that the library overrides may end, so not the main thread: otherwise the
+ * task's frames go without a word. A jump to a resume point on another thread's stack is not allowed, as it cannot be
+ * told from a switch of stacks (docs/debugging.md).
  *
  * Returns 0 when *outcome is filled, whatever the status of the task. After any error fn was not called:
  *   EINVAL   fn or outcome is NULL; on_interrupt, priority, report or flags is no known value; warn is above 100;

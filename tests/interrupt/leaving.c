@@ -6,6 +6,7 @@
 
 #include "support.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <threads.h>
@@ -428,24 +429,80 @@ static int end_on_another_stack(void *arg, void **value)
     return 0;
 }
 
-static void *run_to_the_end(void *stack)
+static char other_stack[256 << 10] __attribute__((aligned(64)));
+
+static void *run_to_the_end(void *options)
 {
     stint_outcome outcome;
-    stint_run(end_on_another_stack, stack, NULL, &outcome);
+    stint_run(end_on_another_stack, other_stack, options, &outcome);
     atomic_store(&reached, 1);
     return NULL;
 }
 
-TEST(a_thread_that_ends_on_another_stack_takes_nothing_else_along)
+/* A destructor, which libc calls when the frames have gone. */
+static void allocate_at_the_end(void *value)
 {
-    static char stack[256 << 10] __attribute__((aligned(64)));
+    released++;
+    for (size_t size = KIB; size < MIB; size *= 2) {
+        char *block = keep(malloc(size));
+        memset(block, 1, size);
+        free(block);
+    }
+    free(value);
+}
+
+static pthread_key_t key_of_the_end;
+
+static void *run_with_a_value(void *options)
+{
+    pthread_setspecific(key_of_the_end, malloc(KIB));
+    return run_to_the_end(options);
+}
+
+TEST(a_thread_that_ends_on_another_stack_takes_its_task_along)
+{
+    skip_under_address_sanitizer();
+    if (!stint_malloc_is_overridden())
+        skip_because("only a thread that pthread_create of the library's has begun is heard of");
+    stint_options options = STINT_OPTIONS_INIT;
+    options.account = make_account(NULL);
+    options.preemptible = true;
+    options.budget.wall_ns = 50000000;
+    assert_int_equal(pthread_key_create(&key_of_the_end, allocate_at_the_end), 0);
+    atomic_store(&reached, 0);
+    released = 0;
+    for (int i = 0; i < 3 * (int)ENDS; i++) {
+        on_its_end = &ends[i / 3];
+        run_thread(run_with_a_value, &options);
+        assert_int_equal(usage_of(options.account).running, 0);
+        run_thread(use_a_stack, NULL);
+    }
+    assert_int_equal(released, 3 * ENDS);
+    assert_int_equal(atomic_load(&reached), 0);
+    stint_account_release(options.account);
+    pthread_key_delete(key_of_the_end);
+    usleep(60000); /* beyond the deadlines */
+}
+
+/* As libc starts threads for itself. */
+static void run_thread_of_libc(void *(*function)(void *), void *arg)
+{
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    pthread_t thread;
+    *(void **)&create = dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "pthread_create");
+    assert_int_equal(create(&thread, NULL, function, arg), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+TEST(one_that_nobody_hears_of_takes_nothing_else_along)
+{
     skip_under_address_sanitizer();
     leaves_records(); /* the scopes', whose frames have gone unseen */
     atomic_store(&reached, 0);
     for (unsigned end = 0; end < ENDS; end++) {
         on_its_end = &ends[end];
         for (int i = 0; i < 10; i++)
-            run_thread(run_to_the_end, stack);
+            run_thread_of_libc(run_to_the_end, NULL);
         run_thread(use_a_stack, NULL);
     }
     assert_int_equal(atomic_load(&reached), 0);
