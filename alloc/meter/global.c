@@ -138,6 +138,11 @@ static struct sti_thread *victim_find(uint64_t *number)
     return best;
 }
 
+size_t sti_global_held(const struct sti_thread *thread)
+{
+    return held_by_task(thread, atomic_load_explicit(&thread->task, memory_order_relaxed));
+}
+
 /* A victim may be slow to end because the system does not let it run. */
 static bool is_waited_for(uint64_t since_ns, size_t held, size_t limit)
 {
@@ -276,7 +281,7 @@ static void global_report(size_t held, const char *task)
 
 static void end_victim(const struct sti_thread *thread, const char *task)
 {
-    size_t held = held_by_task(thread, atomic_load_explicit(&thread->task, memory_order_relaxed));
+    size_t held = sti_global_held(thread);
     sti_process_collect();
     atomic_store_explicit(&since, 0, memory_order_relaxed);
     global_report(held, task);

@@ -42,6 +42,9 @@ void sti_global_go_on(struct sti_thread *thread, struct sti_running running);
 /* What the task with this number holds, in all; it runs on that thread, perhaps below another one. Any thread. */
 void sti_global_note_held(struct sti_thread *thread, uint64_t number, size_t bytes);
 
+/* What the task that runs there held when it was last noted; 0: it was not. Any thread. */
+size_t sti_global_held(const struct sti_thread *thread);
+
 /* --- Giving back to the system what nobody needs: before somebody is stopped because the process holds too much, and
  * before a task is made to wait for that. A thread's free memory can be given back by that thread only. So threads that
  * sleep with nothing to do are woken for it.

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "alloc/interrupt/hold.h"
+#include "alloc/meter/global.h"
 #include "alloc/platform/clock.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
@@ -59,7 +60,7 @@ void sti_seen_take_down(struct sti_seen *seen, const stint_pool *pool, const sti
     };
     const struct sti_thread *thread = started != 0 ? atomic_load_explicit(&worker->record, memory_order_acquire) : NULL;
     if (thread != NULL) {
-        seen->view.memory = atomic_load_explicit(&thread->held, memory_order_relaxed);
+        seen->view.memory = sti_global_held(thread);
         seen->view.deferral = sti_deferral_noted(thread);
     }
     seen->account = stint_account_retain(options->account);

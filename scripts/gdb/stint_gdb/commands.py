@@ -124,7 +124,9 @@ class Tasks(gdb.Command):
         elif int(record) != 0:
             ago = since(int(record["started"]))
             said += [f"for {ago}"] if ago else []
-            said.append(f"held {size(int(record['held']))} when last measured")
+            number, held = divmod(int(record["held"]), 1 << 48)  # of which task, and how much (meter/global.c)
+            is_its = number == int(record["task"]) % (1 << 16)
+            said.append(f"held {size(held if is_its else 0)} when last measured")
             deferral = names_of("deferral").get(int(record["deferral"]), "none")
             said += [f"an interrupt was deferred: {deferral}"] if deferral != "none" else []
         account = account_name(task["options"]["account"])
