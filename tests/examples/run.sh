@@ -10,6 +10,7 @@ static=$3
 own_malloc=$4
 operators=$5
 arena=$6
+unset STINT_DEBUG # whose messages would stand among what is expected
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
