@@ -193,7 +193,15 @@ struct sti_fair_queue {
 /* What a running task is charged to. */
 struct sti_bill {
     struct sti_fair_entry *fair_entry; /* NULL: nobody */
-    uint64_t charged;                  /* at its beginning */
+    uint64_t charged;                  /* at its beginning, and since */
+};
+
+/* From the beginning to the end of what is charged. They nest: what an inner one took is not the outer one's. */
+struct sti_stretch {
+    uint64_t begin;
+    uint64_t inner; /* what inner ones took of it, and what it slept */
+    struct sti_bill bill;
+    struct sti_stretch *outer; /* NULL: none */
 };
 
 #define STI_QUEUE_SLOTS_TABLE 256
@@ -364,17 +372,17 @@ struct sti_worker {
     stint_pool *pool;
     _Atomic(struct sti_frame *) running; /* innermost; others look at it as visits.h says */
     _Atomic(struct sti_thread *) record; /* of the thread, on the lower layer; NULL: there was no memory */
-    unsigned replaced;      /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
-    unsigned index;         /* from the pool's number of workers on: a substitute */
-    unsigned turn;          /* counts the tasks it took, from wherever */
-    unsigned plain_turn;    /* counts looks for plain ones */
-    unsigned next_victim;   /* whose deque comes next, out of turn */
-    uint32_t random;        /* never 0 */
-    unsigned buried;        /* tasks run while waited for, whose entries may still lie in the deque */
-    struct sti_bill bill;   /* of the plain task that it has claimed and is about to run */
-    uint64_t clock;         /* when it was read a moment ago; 0: it was not */
-    uint64_t inner;         /* of the stretch that is being charged: what was charged to others, or slept */
-    struct sti_forks below; /* how the lower layer sees the split deque */
+    unsigned replaced;           /* tasks on its stack that are overdue (substitute.h); under the substitutes' lock */
+    unsigned index;              /* from the pool's number of workers on: a substitute */
+    unsigned turn;               /* counts the tasks it took, from wherever */
+    unsigned plain_turn;         /* counts looks for plain ones */
+    unsigned next_victim;        /* whose deque comes next, out of turn */
+    uint32_t random;             /* never 0 */
+    unsigned buried;             /* tasks run while waited for, whose entries may still lie in the deque */
+    struct sti_bill bill;        /* of the plain task that it has claimed and is about to run */
+    uint64_t clock;              /* when it was read a moment ago; 0: it was not */
+    struct sti_stretch *stretch; /* the innermost that is being charged; NULL: none is */
+    struct sti_forks below;      /* how the lower layer sees the split deque */
     pthread_t thread;
     const char *stack; /* of the thread: its lowest address; NULL: not known */
     size_t stack_size;

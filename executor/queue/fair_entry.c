@@ -19,7 +19,8 @@
  *
  * How long a task takes is not known when it begins. But if it were charged at its end only, several workers would all
  * take tasks of whoever has had least. So it is charged at its beginning what the entry's tasks have lately taken,
- * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). */
+ * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). A task that sleeps aside is
+ * charged beforehand what it has used by then: its end may be far, and others of its entry begin meanwhile. */
 
 #define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
 #define MIN_COST 1000   /* nanoseconds: to take it out of the queue is work too */
@@ -175,6 +176,14 @@ uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti
     uint64_t charged = fair_entry->cost;
     add_time(fair_queue, fair_entry, (int64_t)charged);
     return charged;
+}
+
+void sti_fair_entry_advance_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
+                                 uint64_t used)
+{
+    add_time(fair_queue, fair_entry, (int64_t)(used - charged));
+    if (used > fair_entry->cost)
+        fair_entry->cost = used;
 }
 
 void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,

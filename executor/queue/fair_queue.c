@@ -366,6 +366,16 @@ struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, cons
     return made;
 }
 
+void sti_fair_queue_advance(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used_ns)
+{
+    if (used_ns <= bill->charged)
+        return;
+    sti_real_mutex_lock(&fair_queue->lock);
+    sti_fair_entry_advance_task(fair_queue, bill->fair_entry, bill->charged, used_ns);
+    sti_real_mutex_unlock(&fair_queue->lock);
+    bill->charged = used_ns;
+}
+
 void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill settled, uint64_t used_ns)
 {
     sti_real_mutex_lock(&fair_queue->lock);

@@ -81,10 +81,10 @@ static void worker_run(struct sti_worker *worker, sti_task *task)
 
 static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
 {
-    struct sti_stretch stretch =
-        sti_bill_begin(worker, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
+    struct sti_stretch stretch;
+    sti_bill_begin(worker, &stretch, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
     worker_run(worker, task);
-    sti_bill_end(worker, &stretch);
+    sti_bill_end(worker);
 }
 
 /* Plain tasks are charged to nobody while they have the pool to themselves. */
@@ -111,36 +111,40 @@ void sti_worker_run_stolen(struct sti_worker *worker, struct sti_stolen stolen)
         sti_above.run_fork(worker, stolen);
         return;
     }
-    struct sti_stretch stretch = sti_bill_begin(worker, bill);
+    struct sti_stretch stretch;
+    sti_bill_begin(worker, &stretch, bill);
     sti_above.run_fork(worker, stolen);
-    sti_bill_end(worker, &stretch);
+    sti_bill_end(worker);
 }
 
 /* --- Billing: for how long a task occupies its worker. While it sleeps, and its place is another's, it does not: that
- * is taken off as what was charged to others is (substitute.c). The reading of the clock at one's end does for the next
- * one's beginning as well, where the worker goes from one to the other; to have found it is part of its cost then. */
+ * is taken off as what was charged to others is, and it pays beforehand for what it has had (substitute.c). The reading
+ * of the clock at one's end does for the next one's beginning as well, where the worker goes from one to the other; to
+ * have found it is part of its cost then. */
 
 static uint64_t worker_since(uint64_t earlier, uint64_t now)
 {
     return now > earlier ? now - earlier : 0; /* that may have been ahead */
 }
 
-struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill)
+void sti_bill_begin(struct sti_worker *worker, struct sti_stretch *stretch, struct sti_bill bill)
 {
     uint64_t now = worker->clock != 0 ? worker->clock : sti_clock_now();
-    struct sti_stretch stretch = { .begin = now, .inner = worker->inner, .bill = bill };
+    *stretch = (struct sti_stretch){ .begin = now, .bill = bill, .outer = worker->stretch };
     worker->bill.fair_entry = NULL;
     worker->clock = 0;
-    worker->inner = 0;
-    return stretch;
+    worker->stretch = stretch;
 }
 
-void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch)
+void sti_bill_end(struct sti_worker *worker)
 {
+    const struct sti_stretch *stretch = worker->stretch;
     uint64_t now = sti_clock_now();
     uint64_t used = worker_since(stretch->begin, now);
-    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, worker_since(worker->inner, used));
-    worker->inner = stretch->inner + used;
+    sti_fair_queue_settle(&worker->pool->fair_queue, stretch->bill, worker_since(stretch->inner, used));
+    worker->stretch = stretch->outer;
+    if (worker->stretch != NULL)
+        worker->stretch->inner += used;
     worker->clock = now;
 }
 

@@ -19,20 +19,13 @@ int sti_wait(sti_task *task);
 /* The same, but no task is run, and not beyond the deadline by sti_clock_now: ETIMEDOUT. */
 int sti_wait_until(sti_task *task, uint64_t deadline_ns);
 
-/* --- Billing: the processor time that a worker spends on a task, or on a stolen subtask, for the entry that it is
- * charged to. By the worker's own thread. */
+/* --- Billing: the time for which a task, or a stolen subtask, occupies a worker, for the entry that it is charged to.
+ * By the worker's own thread. */
 
 struct sti_worker;
 
-/* From begin to end. They nest: what an inner one took is not the outer one's. */
-struct sti_stretch {
-    uint64_t begin; /* processor time of the thread */
-    uint64_t inner; /* what the outer one had of it in inner ones */
-    struct sti_bill bill;
-};
-
-struct sti_stretch sti_bill_begin(struct sti_worker *worker, struct sti_bill bill);
-void sti_bill_end(struct sti_worker *worker, const struct sti_stretch *stretch);
+void sti_bill_begin(struct sti_worker *worker, struct sti_stretch *stretch, struct sti_bill bill);
+void sti_bill_end(struct sti_worker *worker);
 
 /* --- Running. By the worker's own thread. --- */
 

@@ -178,10 +178,25 @@ static bool holds_place(const struct sti_worker *worker)
     return worker->asleep == 0 && worker->replaced == 0;
 }
 
+/* What its tasks have had by now is charged before others take the place: they may sleep for long, and until their end
+ * whoever they belong to would have had nothing but what was guessed at their beginnings. */
+static void pay_beforehand(struct sti_worker *worker)
+{
+    uint64_t end = sti_clock_now();
+    for (struct sti_stretch *stretch = worker->stretch; stretch != NULL; stretch = stretch->outer) {
+        uint64_t not_used = stretch->begin + stretch->inner; /* the clock may have been ahead */
+        if (end > not_used)
+            sti_fair_queue_advance(&worker->pool->fair_queue, &stretch->bill, end - not_used);
+        end = stretch->begin;
+    }
+}
+
 bool sti_substitute_fall_asleep(struct sti_worker *worker, unsigned depth)
 {
     stint_pool *pool = worker->pool;
     sti_above.share_forks(worker);
+    if (worker->stretch != NULL && worker->asleep == 0)
+        pay_beforehand(worker);
     const struct sti_substitutes *substitutes = substitutes_lock(pool);
     struct sti_worker *substitute = holds_place(worker) ? give_up_place(pool) : NULL;
     if (worker->asleep == 0)
@@ -203,8 +218,8 @@ void sti_substitute_awake(struct sti_worker *worker, unsigned depth)
     stint_pool *pool = worker->pool;
     substitutes_lock(pool);
     worker->asleep -= depth;
-    if (worker->asleep == 0)
-        worker->inner += sti_clock_now() - worker->slept_since;
+    if (worker->asleep == 0 && worker->stretch != NULL)
+        worker->stretch->inner += sti_clock_now() - worker->slept_since;
     if (holds_place(worker))
         take_place(pool);
     substitutes_unlock(pool);

@@ -242,4 +242,78 @@ TEST(tasks_that_say_that_they_sleep_are_not_charged_for_it)
     assert_true(atomic_load(&good->tasks) > 100);
 }
 
+/* --- Tasks that compute, and then sleep aside until the test is over. --- */
+
+#define SLEEPERS 64
+#define LONG_NS (40 * MS)
+
+static _Atomic uint64_t used_by_sleepers;
+static uint64_t used_before; /* when the good account's next task began */
+static atomic_bool over;
+
+static uint64_t compute_for(uint64_t ns)
+{
+    uint64_t begin = now_ns(), now;
+    while ((now = now_ns()) - begin < ns)
+        ;
+    return now - begin;
+}
+
+static int compute_and_sleep_aside(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    atomic_fetch_add(&used_by_sleepers, compute_for(4 * MS));
+    stint_blocking_begin();
+    while (!atomic_load(&over))
+        gate_nap();
+    stint_blocking_end();
+    return 0;
+}
+
+static int compute_long(void *used, void **value)
+{
+    (void)value;
+    *(uint64_t *)used = compute_for(LONG_NS);
+    return 0;
+}
+
+static int look_at_sleepers(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    used_before = atomic_load(&used_by_sleepers);
+    atomic_store(&over, true);
+    return 0;
+}
+
+/* None of them ends before the good one has had its turn, so nothing can be put right at an end. */
+TEST(tasks_that_sleep_are_charged_what_they_used_before)
+{
+    const stint_pool_options options = { .size = sizeof options, .workers = 1, .substitutes = SLEEPERS };
+    struct gate gate = { 0 };
+    stint_account *good, *sleepy;
+    stint_future *futures[SLEEPERS + 3];
+    size_t count = 0;
+    uint64_t used_by_good = 0;
+    assert_int_equal(stint_account_create(NULL, NULL, &good), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &sleepy), 0);
+    pool = make_pool_of(&options);
+    futures[count++] = submit(pool, gate_hold, &gate, NULL);
+    gate_await(&gate, 1);
+    futures[count++] = submit_for(pool, compute_long, &used_by_good, good);
+    while (count < SLEEPERS + 2)
+        futures[count++] = submit_for(pool, compute_and_sleep_aside, NULL, sleepy);
+    futures[count++] = submit_for(pool, look_at_sleepers, NULL, good);
+    gate_open(&gate);
+    /* The last one first: to wake the test could cost another task more than its computing. */
+    while (count > 0)
+        assert_int_equal(take_in_time(futures[--count]).status, STINT_OK);
+    /* As much is their share, and one task more; the rest is for a busy machine. */
+    assert_true(used_before < used_by_good * 2);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(good);
+    stint_account_release(sleepy);
+}
+
 TEST_MAIN()
