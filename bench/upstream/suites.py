@@ -26,9 +26,10 @@ def of_package(name):
 
 PYTHON = ("test_json test_re test_list test_dict test_unicode test_zlib test_ast test_gc test_threading test_subprocess "
           "test_struct")
+# One of test_re wants ten searches in a tenth of a second, which a busy machine fails with and without stint-run.
 PYTHON_TEST = """
 rm -f junit.xml
-$RUN /usr/bin/python3 -m test --junit-xml="$CACHE/junit.xml" {modules} >log 2>&1; echo "status $?"
+$RUN /usr/bin/python3 -m test -i test_search_anchor_at_beginning --junit-xml="$CACHE/junit.xml" {modules} >log 2>&1; echo "status $?"
 /usr/bin/python3 - <<'END'
 import xml.etree.ElementTree as xml
 for case in xml.parse("junit.xml").iter("testcase"):
