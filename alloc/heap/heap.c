@@ -237,10 +237,15 @@ static __attribute__((noinline)) void free_blocks(const struct sti_heap *heap)
     sti_backend_theap_collect(part, true);
 }
 
+bool sti_heap_is_destroyed_whole(const struct sti_heap *heap)
+{
+    return !heap->lasts && !sti_heap_has_given_up(heap);
+}
+
 static void heap_end(struct sti_heap *heap)
 {
     sti_heap_wipe(heap);
-    if (!heap->lasts && !sti_heap_has_given_up(heap)) {
+    if (sti_heap_is_destroyed_whole(heap)) {
         sti_backend_heap_destroy(heap->backend);
         sti_process_free(heap);
         return;

@@ -91,6 +91,9 @@ void sti_heap_complete_counts(const struct sti_heap *heap);
 /* Drop the heaps without a live block from a list and return the rest. */
 struct sti_heap *sti_heap_drop_empty(struct sti_thread *thread, struct sti_heap *list);
 
+/* It is destroyed as it is when it ends. False: its live blocks are freed one by one. The heap's thread. */
+bool sti_heap_is_destroyed_whole(const struct sti_heap *heap);
+
 /* Live blocks are gone, and so is the heap, or it is another thread's to use; for those who list heaps. The heap's
  * thread. */
 void sti_heap_end(struct sti_heap *heap);

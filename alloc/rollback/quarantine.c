@@ -142,11 +142,30 @@ static void open_up(struct entry *entry)
     atomic_store_explicit(&entry->count, 0, memory_order_relaxed);
 }
 
+/* mimalloc lists a page's free blocks in these blocks themselves, so what lives is not known any more once the contents
+ * are gone. Who frees one block after the other has to know it: the heap's map does. False: out of memory. */
+static bool note_live(struct sti_heap *heap)
+{
+    if (!sti_heap_is_destroyed_whole(heap))
+        return sti_heap_map_make_whole(heap);
+    sti_heap_map_drop(&heap->map);
+    return true;
+}
+
+static void free_noted(uintptr_t block, size_t size, bool is_kept, void *unused)
+{
+    (void)size;
+    (void)is_kept;
+    (void)unused;
+    sti_backend_free((void *)block);
+}
+
 static void quarantine_let_out(struct entry *entry)
 {
     if (entry->heap == NULL)
         return;
     open_up(entry);
+    sti_heap_map_visit(entry->heap, free_noted, NULL);
     sti_heap_end(entry->heap);
     entry->heap = NULL;
 }
@@ -203,7 +222,7 @@ static struct sti_quarantine *quarantine_of(struct sti_thread *thread)
 bool sti_quarantine_put(struct sti_thread *thread, struct sti_heap *heap)
 {
     struct sti_quarantine *quarantine = quarantine_of(thread);
-    if (quarantine == NULL || heap->backend == NULL)
+    if (quarantine == NULL || heap->backend == NULL || !note_live(heap))
         return false;
     struct entry *entry = &quarantine->entries[quarantine->next];
     quarantine->next = (quarantine->next + 1) % MAX_HEAPS;

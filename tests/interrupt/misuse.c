@@ -555,4 +555,71 @@ TEST(heaps_in_quarantine_leave_the_process_most_of_its_mappings)
     assert_in_range(mappings(), 1, 20000); /* of 65530, the system's default */
 }
 
+/* --- Heaps that an ended thread has left are used again, and never destroyed: each is emptied block by block. --- */
+
+#define HEAPS 30 /* as many as a thread has in quarantine */
+
+/* So many blocks of each size lie in one page. */
+#define SIZES ((size_t)8)
+#define OF_EACH ((size_t)8)
+#define LARGEST ((size_t)8000)
+
+static int leave_one(void *arg, void **value)
+{
+    (void)arg;
+    *value = stint_malloc(20000); /* none for the nursery */
+    return *value != NULL ? 0 : ENOMEM;
+}
+
+static void *leave_heaps(void *left)
+{
+    for (int i = 0; i < HEAPS; i++) {
+        stint_outcome outcome;
+        stint_run(leave_one, NULL, NULL, &outcome);
+        ((void **)left)[i] = outcome.value;
+    }
+    return NULL;
+}
+
+static int free_half_and_fail(void *arg, void **value)
+{
+    void *blocks[OF_EACH];
+    (void)arg;
+    (void)value;
+    for (size_t size = LARGEST / SIZES; size <= LARGEST; size += LARGEST / SIZES) {
+        for (size_t i = 0; i < OF_EACH; i++)
+            blocks[i] = memset(keep(stint_malloc(size)), 1, size);
+        for (size_t i = 0; i < OF_EACH; i += 2)
+            stint_free(blocks[i]);
+    }
+    return EIO;
+}
+
+static void *roll_back_in_them(void *unused)
+{
+    for (int i = 0; i < HEAPS; i++) {
+        stint_outcome outcome;
+        stint_run(free_half_and_fail, NULL, NULL, &outcome);
+    }
+    return unused;
+}
+
+/* mimalloc has no use any more for a page in which more is freed than was allocated. */
+TEST(what_a_task_has_freed_is_not_freed_again_as_its_heap_leaves_quarantine)
+{
+    enum { ROUNDS = 8, FIRST = 2 };
+    size_t before = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        void *left[HEAPS];
+        on_a_thread(leave_heaps, left);
+        for (int j = 0; j < HEAPS; j++)
+            stint_free(left[j]);
+        on_a_thread(roll_back_in_them, NULL);
+        stint_malloc_trim(0);
+        if (i == FIRST - 1)
+            before = resident();
+    }
+    assert_in_range(resident(), 0, before + (ROUNDS - FIRST) * HEAPS * OF_EACH * LARGEST * SIZES / 8);
+}
+
 TEST_MAIN()
