@@ -118,15 +118,20 @@ static struct sti_heap *heap_make(void)
     return heap;
 }
 
+void sti_heap_find_part(struct sti_heap *heap)
+{
+    if (__builtin_expect(has_ended, 0)) /* and the thread's part with it, as it was made */
+        sti_process_begin_heap(heap->backend);
+    heap->theap = sti_backend_heap_theap(heap->backend);
+}
+
 static struct sti_heap *heap_begin(struct sti_heap *heap)
 {
     if (heap == NULL)
         return NULL;
     heap->next = NULL;
     heap->wiped = false;
-    if (__builtin_expect(has_ended, 0)) /* and the thread's part with it, as it was made */
-        sti_process_begin_heap(heap->backend);
-    heap->theap = sti_backend_heap_theap(heap->backend);
+    sti_heap_find_part(heap);
     return heap;
 }
 

@@ -50,6 +50,10 @@ struct sti_heap {
 /* A warm heap, a retired one that has become empty, or a new one. NULL: out of memory. */
 struct sti_heap *sti_heap_take(struct sti_thread *thread);
 
+/* A heap that the thread has kept is used again: mimalloc may have ended the thread, and its part of the heap with
+ * it. */
+void sti_heap_find_part(struct sti_heap *heap);
+
 /* The heap that the scope's next block comes from; NULL: it is young, or has not allocated. */
 struct sti_heap *sti_heap_own(const struct sti_scope *scope);
 

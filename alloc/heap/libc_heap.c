@@ -19,7 +19,7 @@ static struct sti_heap *take_libc_heap(struct sti_thread *thread)
     if (heap == NULL)
         return NULL;
     thread->libc = NULL;
-    heap->theap = sti_backend_heap_theap(heap->backend);
+    sti_heap_find_part(heap);
     heap->held_before = sti_heap_bytes(heap);
     return heap;
 }

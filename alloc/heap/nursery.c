@@ -81,7 +81,6 @@ static struct sti_nursery *nursery_push(struct sti_thread *thread)
     struct sti_nursery *nursery = nursery_make(thread);
     if (nursery == NULL)
         return NULL;
-    nursery->heap->theap = sti_backend_heap_theap(nursery->heap->backend);
     nursery->below = thread->nursery;
     thread->nursery = nursery;
     return nursery;
@@ -139,8 +138,8 @@ static struct sti_nursery *nursery_ready(struct sti_thread *thread, struct sti_s
             return NULL;
         scope->young.other_nursery = false;
     }
-    if (scope->young.blocks == 0) /* the thread may have given up its part of the heap, and have got another one */
-        nursery->heap->theap = sti_backend_heap_theap(nursery->heap->backend);
+    if (scope->young.blocks == 0)
+        sti_heap_find_part(nursery->heap);
     return nursery;
 }
 

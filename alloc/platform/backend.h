@@ -59,11 +59,13 @@ static inline void sti_backend_prepare(void)
 /* The calling thread's part of the heap, or of a new one where that is NULL. Whether a part gives up full pages is an
  * option of the process's, read when the part is made: so one at a time. A part that somebody makes meanwhile of
  * another heap, outside of this library, gives up none either: then what others free in its full pages waits until its
- * thread collects. Returns the heap; NULL: out of memory. */
+ * thread collects. A thread that mimalloc has ended
+ * begins anew here: 3.7 would give it a part without memory. Returns the heap; NULL: out of memory. */
 static inline sti_backend_heap *sti_backend_heap_begin(sti_backend_heap *heap)
 {
     long retained = mi_option_get(mi_option_page_full_retain);
     mi_option_set(mi_option_page_full_retain, STI_BACKEND_NONE_GIVEN_UP);
+    mi_thread_init();
     if (heap == NULL)
         heap = mi_heap_new();
     if (heap != NULL)

@@ -285,12 +285,14 @@ static int overwrite_and_fail(void *arg, void **value)
     return 1;
 }
 
-static int outgrow(void *arg, void **value)
+/* More than a nursery has: from here on the task has a heap. */
+static int allocate_large(void *arg, void **value)
 {
+    void *large = keep(stint_malloc(100 * KIB));
     (void)arg;
     (void)value;
-    stint_free(keep(stint_malloc(100 * KIB)));
-    return 0;
+    stint_free(large);
+    return large != NULL ? 0 : ENOMEM;
 }
 
 static void commit_and_roll_back(void *unused)
@@ -317,7 +319,7 @@ static void *leave_a_heap_for_the_destructor(void *unused)
 {
     stint_outcome outcome;
     (void)unused;
-    assert_int_equal(stint_run(outgrow, NULL, NULL, &outcome), 0);
+    assert_int_equal(stint_run(allocate_large, NULL, NULL, &outcome), 0);
     pthread_setspecific(key, &key);
     return NULL;
 }
@@ -330,6 +332,60 @@ TEST(what_a_scope_in_a_thread_s_last_destructors_commits_survives_the_next_rollb
     for (live = IN_A_PAGE / 2; live < PAGES * IN_A_PAGE; live += IN_A_PAGE)
         on_a_thread(leave_a_heap_for_the_destructor, NULL);
     free(made_late);
+    assert_int_equal(pthread_key_delete(key), 0);
+}
+
+static int allocate_small(void *arg, void **value)
+{
+    void *small = keep(stint_malloc(10));
+    (void)arg;
+    (void)value;
+    stint_free(small);
+    return small != NULL ? 0 : ENOMEM;
+}
+
+/* libc's blocks are in a heap of their own, which stays for the thread's next task with those that live. */
+static FILE *files[2];
+
+static int open_a_file(void *arg, void **value)
+{
+    FILE **file = &files[files[0] != NULL];
+    (void)arg;
+    (void)value;
+    *file = fopen("/dev/null", "r");
+    return *file != NULL ? 0 : errno;
+}
+
+struct run {
+    stint_fn *fn;
+    stint_outcome outcome;
+};
+
+static void run_it(void *arg)
+{
+    struct run *run = arg;
+    stint_run(run->fn, NULL, NULL, &run->outcome);
+}
+
+static void *run_here_and_in_the_destructor(void *run)
+{
+    run_it(run);
+    pthread_setspecific(key, run);
+    return NULL;
+}
+
+/* From where the thread had it before: mimalloc's part of that heap is gone. */
+TEST(a_scope_in_a_thread_s_last_destructors_gets_memory)
+{
+    stint_fn *const fns[] = { allocate_large, allocate_small, open_a_file };
+    assert_int_equal(pthread_key_create(&key, run_it), 0);
+    for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) {
+        struct run run = { .fn = fns[i] };
+        on_a_thread(run_here_and_in_the_destructor, &run);
+        assert_ok(run.outcome);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fclose(files[i]), 0);
     assert_int_equal(pthread_key_delete(key), 0);
 }
 
