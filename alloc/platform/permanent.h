@@ -47,8 +47,8 @@ enum sti_readable { STI_READABLE_DATA, STI_READABLE_HEAPS };
 bool sti_readable_begin(enum sti_readable what);
 void sti_readable_end(enum sti_readable what);
 
-/* Copy a page's words, asking the system whether they can be read. The bytes copied, 0 where they cannot be; negative:
- * the system does not answer such questions. */
+/* Copy words, asking the system whether they can be read. The bytes copied: of a page all, or 0 where they cannot be
+ * read; of several pages less where one of them cannot. Negative: the system does not answer such questions. */
 long sti_readable_copy(void *to, uintptr_t from, size_t size);
 
 /* The page there is about to have this protection: note whether one is forbidden, and wait for those who read. */

@@ -85,7 +85,8 @@ struct scan {
     struct part *parts; /* to be scanned */
     size_t part_count;
     size_t part_capacity;
-    bool blind; /* there is something that it could neither read nor know to be unreadable */
+    uintptr_t *copy; /* room for a piece of what may be unreadable; NULL: there has been none */
+    bool blind;      /* there is something that it could neither read nor know to be unreadable */
 };
 
 /* libc's own lists of what it has open keep nothing open, but these variables of its are anybody's to set; nor does the
@@ -197,22 +198,30 @@ scan_words(struct scan *scan, const struct range *range, uintptr_t begin, const 
     }
 }
 
-#define PAGE 4096 /* or a part of one */
+#define PAGE 4096         /* or a part of one */
+#define PIECE (16 * PAGE) /* to ask for each page takes five times as long */
 
-/* False: the system does not say what can be read. */
+/* False: the system does not say what can be read. A piece of which a part cannot be is read page by page. */
 static __attribute__((noinline)) bool scan_readable(struct scan *scan, const struct range *range, uintptr_t begin,
                                                     uintptr_t end)
 {
-    uintptr_t copy[PAGE / sizeof(uintptr_t)];
+    uintptr_t most = PIECE;
+    if (scan->copy == NULL && (scan->copy = sti_process_malloc(PIECE)) == NULL)
+        return false;
     while (begin < end) {
-        size_t size = PAGE - begin % PAGE;
+        size_t size = most - begin % most;
         size = size < end - begin ? size : end - begin;
-        long copied = sti_readable_copy(copy, begin, size);
+        long copied = sti_readable_copy(scan->copy, begin, size);
         if (copied < 0)
             return false;
-        else
-            scan_words(scan, range, begin, copy, (size_t)copied / sizeof(uintptr_t));
+        if ((size_t)copied < size && most == PIECE) {
+            most = PAGE;
+            continue;
+        }
+        scan_words(scan, range, begin, scan->copy, (size_t)copied / sizeof(uintptr_t));
         begin += size;
+        if (begin % PIECE == 0)
+            most = PIECE;
     }
     return true;
 }
@@ -414,6 +423,7 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     scan_specifics(&scan);
     sti_cxx_caches_visit(look_at_cache, &scan);
     scan_marked(&scan);
+    sti_process_free(scan.copy);
     if (scan.blind)
         pin_all(list, true);
     size_t retained = sum_retained(list);
