@@ -242,13 +242,12 @@ static inline void task_set(struct sti_thread *thread, uint64_t number, uint64_t
     atomic_store_explicit(&thread->started, start, memory_order_relaxed);
 }
 
-uint64_t sti_global_begin_task(struct sti_thread *thread, uint64_t start)
+void sti_global_begin_task(struct sti_thread *thread, uint64_t number, uint64_t start)
 {
-    uint64_t number = ++thread->tasks;
+    thread->tasks = number;
     atomic_store_explicit(&thread->held, 0, memory_order_relaxed);
     atomic_store_explicit(&thread->deferral, 0, memory_order_relaxed);
     task_set(thread, number, start);
-    return number;
 }
 
 struct sti_running sti_global_set_aside(const struct sti_thread *thread)

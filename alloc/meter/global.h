@@ -30,9 +30,9 @@ void sti_global_look(void);
 /* Any thread: whether the process holds more than seven eighths of its limit while some task runs. */
 bool sti_global_is_near(void);
 
-/* A scope that is in no other opens, and gets this number; and it has ended. If it was the victim, there is room again,
- * and the user is told. What goes on then, where it lay on top of a task: or NULL. */
-uint64_t sti_global_begin_task(struct sti_thread *thread, uint64_t start);
+/* A scope that is in no other opens, with the number after the thread's tasks; and it has ended. If it was the victim,
+ * there is room again, and the user is told. What goes on then, where it lay on top of a task: or NULL. */
+void sti_global_begin_task(struct sti_thread *thread, uint64_t number, uint64_t start);
 void sti_global_end_task(struct sti_thread *thread, const char *task, const struct sti_running *around);
 
 /* Calling thread: others may run on top of its task, which then goes on. */

@@ -185,6 +185,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     uint64_t start = scope->untimed ? request->submitted_ns : now_but_not_before(thread, request->submitted_ns);
     uint64_t submitted = request->submitted_ns != 0 ? request->submitted_ns : start;
     scope->start = start;
+    scope->number = thread->tasks + 1; /* before the watch can see it */
     if (request->limits != NULL) {
         sti_scope_begin_limits(scope);
         atomic_store_explicit(&request->limits->start, start, memory_order_relaxed);
@@ -224,7 +225,7 @@ static int open_scope(struct sti_thread *thread, struct sti_scope *scope, const 
     if (scope->outer == NULL && scope->below != NULL)
         scope->around = sti_global_set_aside(thread);
     if (scope->outer == NULL)
-        scope->number = sti_global_begin_task(thread, start != 0 ? start : 1); /* untimed: as the oldest */
+        sti_global_begin_task(thread, scope->number, start != 0 ? start : 1); /* untimed: as the oldest */
     if (sti_scope_has_limit_of_time(scope))
         sti_next_deadline_begin(thread, scope);
     sti_thread_enter(thread);
