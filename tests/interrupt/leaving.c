@@ -157,13 +157,22 @@ static int run_leaving(void *arg, void **value)
     return 0;
 }
 
+/* On a busy machine the deadline may come before the function leaves: then once more. */
+static void run_until_left(stint_fn *function, void *arg, const stint_options *options)
+{
+    stint_outcome outcome;
+    int released_before = released;
+    do {
+        released = released_before;
+    } while (stint_run(function, arg, options, &outcome) == 0 && outcome.reason == STINT_REASON_DEADLINE);
+}
+
 static __attribute__((noinline)) void out_of_scopes(void *arg)
 {
     stint_options options = STINT_OPTIONS_INIT;
     options.preemptible = true;
     options.budget.wall_ns = 50000000;
-    stint_outcome outcome;
-    stint_run(run_leaving, arg, &options, &outcome);
+    run_until_left(run_leaving, arg, &options);
 }
 
 static int nest(void *arg, void **value)
@@ -433,8 +442,7 @@ static char other_stack[256 << 10] __attribute__((aligned(64)));
 
 static void *run_to_the_end(void *options)
 {
-    stint_outcome outcome;
-    stint_run(end_on_another_stack, other_stack, options, &outcome);
+    run_until_left(end_on_another_stack, other_stack, options);
     atomic_store(&reached, 1);
     return NULL;
 }
