@@ -25,7 +25,7 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 class Server:
     def __init__(self, program, database, *options, port=0):
-        command = [program, "--listen", f"127.0.0.1:{port}", "--workers", "4", "--timeout", "100s", *options, database]
+        command = [program, "--listen", f"127.0.0.1:{port}", "--workers", "4", "--timeout", "600s", *options, database]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True)
         said = []
@@ -56,7 +56,7 @@ class Client(threading.Thread):
 
     def run(self):
         try:
-            with OPENER.open(self.request, timeout=120) as answer:
+            with OPENER.open(self.request, timeout=600) as answer:
                 self.status, self.body = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             self.status, self.body = error.code, error.read()
@@ -146,7 +146,7 @@ def check_mouse(browser, server):
 
 def check_stopped(browser):
     """By keyboard: the newest is opened, and its post-mortem is there."""
-    browser.until("return document.querySelectorAll('#stopped details').length === 3 || "
+    browser.until("return document.querySelectorAll('#stopped details').length === 4 || "
                   "!document.getElementById('newer').hidden")
     browser.run("document.querySelector('#stopped summary').focus()")
     browser.press("Enter")
