@@ -379,6 +379,15 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
     sti_interrupt_jump(scope, mask);
 }
 
+void sti_interrupt_near_stack_end(struct sti_thread *thread)
+{
+    struct sti_scope *scope = thread->scope;
+    if (!sti_stack_is_nearly_exhausted() || !sti_interrupt_is_tripped(scope) || !may_leave_at_last(scope))
+        return;
+    sti_interrupt_note_leaving(thread, NULL);
+    sti_interrupt_jump(scope, NULL);
+}
+
 void sti_interrupt_point(struct sti_thread *thread)
 {
     sti_interrupt_look_again(thread->scope, 0);

@@ -11,10 +11,12 @@
 
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hook.h"
+#include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/way.h"
 #include "alloc/meter/shared_budget.h"
 #include "alloc/platform/instrumentation.h"
 #include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "alloc/platform/tracing.h"
 #include "alloc/scope/subtask.h"
 #include "executor/base/event.h"
@@ -85,9 +87,12 @@ static size_t fork_push(struct sti_worker *worker)
     return place;
 }
 
+/* Nothing of the fork has begun. */
 struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 {
     struct sti_worker *worker = sti_worker_current();
+    if (sti_thread_metered != NULL)
+        sti_interrupt_near_stack_end(sti_thread_metered);
     return worker != NULL ? sti_split_free_slot(&worker->split) : NULL;
 }
 

@@ -8,7 +8,9 @@
 #include <stint/memory.h>
 #include <string.h>
 
+#include "alloc/interrupt/interrupt.h"
 #include "alloc/platform/process.h"
+#include "alloc/platform/thread.h"
 #include "executor/base/split.h"
 #include "executor/worker/worker.h"
 
@@ -143,6 +145,8 @@ static int do_range(struct range *range, size_t begin, size_t end, size_t grain,
 {
     if (begin >= end)
         return 0;
+    if (sti_thread_metered != NULL)
+        sti_interrupt_near_stack_end(sti_thread_metered);
     range->smallest = grain != 0 ? grain : 1;
     range->largest = grain != 0 ? grain : (end - begin) / PIECES;
     atomic_init(&range->failed, false);

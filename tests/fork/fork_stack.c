@@ -34,4 +34,47 @@ TEST(a_recursion_through_forks_ends)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* --- Where each fork takes the library's slow path, whose frames are the deepest then. --- */
+
+static volatile size_t padding;
+
+static int recurse_through_forks(void *arg, void **value)
+{
+    volatile char *room = __builtin_alloca(padding);
+    stint_subtask subtask;
+    room[0] = 1;
+    stint_fork(&subtask, recurse_through_forks, arg);
+    int sum = never ? 0 : recurse_through_forks(arg, value);
+    return sum + stint_join(&subtask, NULL) + room[0];
+}
+
+/* The other workers have asked for work by then, and cannot be given any: the forks of an inner scope are its
+ * thread's. */
+static int recurse_in_inner_scope(void *arg, void **value)
+{
+    stint_outcome outcome;
+    (void)value;
+    usleep(1000);
+    int error = stint_run(recurse_through_forks, arg, NULL, &outcome);
+    return error != 0 ? error : outcome.reason == STINT_REASON_STACK ? 0 : EINVAL;
+}
+
+TEST(a_recursion_through_forks_that_no_other_thread_may_run_ends)
+{
+    stint_pool *pool;
+    stint_pool_options options = STINT_POOL_OPTIONS_INIT;
+    options.workers = 3;
+    options.stack_size = 256 * KIB;
+    assert_int_equal(stint_pool_create(&options, &pool), 0);
+    for (padding = 16; padding <= 640; padding += 16) {
+        stint_future *future;
+        stint_outcome outcome;
+        assert_int_equal(stint_submit(pool, recurse_in_inner_scope, NULL, NULL, &future), 0);
+        assert_int_equal(stint_future_wait(future, &outcome), 0);
+        assert_int_equal(outcome.status, STINT_OK);
+        stint_future_release(future);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST_MAIN()

@@ -274,6 +274,75 @@ TEST(a_recursion_through_scopes_ends)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+/* Recursions without allocations through functions of the library's that are no sample points. Most of the stack is the
+ * library's frames then, and how they lie against the end of the stack depends on the padding. */
+static volatile size_t padding;
+
+static int pad_and_run(void *arg, void **value)
+{
+    volatile char *room = __builtin_alloca(padding);
+    stint_outcome inner;
+    (void)value;
+    room[0] = 1;
+    return stint_run(pad_and_run, arg, NULL, &inner) + room[0];
+}
+
+static int pad_and_loop(size_t begin, size_t end, void *arg)
+{
+    volatile char *room = __builtin_alloca(padding);
+    room[0] = 1;
+    return stint_for(begin, end, 1, pad_and_loop, arg) + room[0];
+}
+
+static int loop_without_end(void *arg, void **value)
+{
+    (void)value;
+    return pad_and_loop(0, 1, arg);
+}
+
+static int pad_and_reduce(size_t begin, size_t end, void *accumulator, void *arg)
+{
+    const stint_reduction *reduction = arg;
+    volatile char *room = __builtin_alloca(padding);
+    room[0] = 1;
+    return stint_reduce(begin, end, 1, reduction, arg, accumulator) + room[0];
+}
+
+static void combine_nothing(void *accumulator, const void *behind, void *arg)
+{
+    (void)accumulator;
+    (void)behind;
+    (void)arg;
+}
+
+static int reduce_without_end(void *arg, void **value)
+{
+    stint_reduction reduction = { .size = 8, .accumulate = pad_and_reduce, .combine = combine_nothing };
+    char accumulator[8];
+    (void)arg;
+    (void)value;
+    return pad_and_reduce(0, 1, accumulator, &reduction);
+}
+
+TEST(a_recursion_through_the_librarys_own_functions_ends)
+{
+    static const stint_on_interrupt ways[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
+    stint_pool *pool = make_one(256 * KIB);
+    for (size_t i = 0; i < 3 * 40; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.on_interrupt = ways[i % 3];
+        padding = 16 + i / 3 * 16;
+        stint_outcome outcome = run_in(pool, loop_without_end, NULL, &options);
+        assert_stack("a loop", &outcome);
+        outcome = run_in(pool, reduce_without_end, NULL, &options);
+        assert_stack("a reduction", &outcome);
+        outcome = run_in(pool, pad_and_run, NULL, &options);
+        assert_int_equal(outcome.reason, STINT_REASON_FAILED); /* a scope further in had used up the stack */
+        assert_int_equal(outcome.error, 1);
+    }
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(the_ways_of_an_interrupt_are_all_the_same_to_it)
 {
     static const stint_on_interrupt ways[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
