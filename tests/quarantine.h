@@ -18,10 +18,16 @@ static inline bool in_debug_mode(void)
     return value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
 }
 
+/* Bytes that the record of the process's blocks takes at most. */
+static inline size_t record_room(void)
+{
+    return in_debug_mode() ? RECORD : 0;
+}
+
 /* Bytes that one thread's quarantine takes after tasks of this size. */
 static inline size_t quarantine_room(size_t of_task)
 {
-    return in_debug_mode() ? RECORD + 32 * (((size_t)512 << 10) + of_task / 16) : 0;
+    return in_debug_mode() ? record_room() + 32 * (((size_t)512 << 10) + of_task / 16) : 0;
 }
 
 #endif

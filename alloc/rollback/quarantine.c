@@ -100,12 +100,13 @@ static void hear_faults(void)
 
 /* Pages of blocks of one size begin with mimalloc's record of them, in their first slice. What is behind that goes back
  * to the system, also where there is no room to list it: a page is as large as a huge page of the system's may have
- * made it. */
+ * made it. What lies between its last block and the end of its last slice is the page's, too, and was written to by
+ * those who had the slice before. */
 static void note_page(const struct sti_backend_area *area, void *argument)
 {
     struct entry *entry = argument;
     uintptr_t first = area->begin & ~(STI_BACKEND_SLICE - 1);
-    uintptr_t last = (area->reach + sti_page_size() - 1) & ~(sti_page_size() - 1);
+    uintptr_t last = (area->reach + STI_BACKEND_SLICE - 1) & ~(STI_BACKEND_SLICE - 1);
     uintptr_t contents = (area->begin + sti_page_size() - 1) & ~(sti_page_size() - 1);
     unsigned count = atomic_load_explicit(&entry->count, memory_order_relaxed);
     if (contents < last)
