@@ -376,9 +376,8 @@ TEST(a_task_whose_options_name_a_queue_leaves_a_completion_there)
 
 /* --- Threads that are cancelled, which none of these calls does --- */
 
-static void *use_while_cancelled(void *arg)
+static __attribute__((noinline)) void use_while_cancelled(stint_completions *queue)
 {
-    stint_completions *queue = arg;
     stint_completion completion;
     stint_pool *pool = make_pool(.workers = 1);
     stint_future *future = submit(pool, do_nothing, NULL, NULL);
@@ -390,6 +389,12 @@ static void *use_while_cancelled(void *arg)
     read_some(queue, &completion, 1);
     stint_completions_destroy(other);
     stint_future_release(future);
+}
+
+/* A frame with variables that a cancel leaves stays poisoned for AddressSanitizer, so this one has none. */
+static void *use_and_be_cancelled(void *queue)
+{
+    use_while_cancelled(queue);
     pthread_testcancel();
     return NULL;
 }
@@ -400,7 +405,7 @@ TEST(a_thread_that_is_cancelled_leaves_the_queue_to_the_others)
     stint_completion completion;
     pthread_t thread;
     void *result;
-    assert_int_equal(pthread_create(&thread, NULL, use_while_cancelled, queue), 0);
+    assert_int_equal(pthread_create(&thread, NULL, use_and_be_cancelled, queue), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, PTHREAD_CANCELED);
     alarm(20); /* it would wait for ever */
