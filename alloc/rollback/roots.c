@@ -423,7 +423,10 @@ size_t sti_roots_pin(struct sti_heap *list, const char *task)
     scan_specifics(&scan);
     sti_cxx_caches_visit(look_at_cache, &scan);
     scan_marked(&scan);
-    sti_process_free(scan.copy);
+    if (scan.copy != NULL) {
+        explicit_bzero(scan.copy, PIECE); /* a wiped task may have written what was read */
+        sti_process_free(scan.copy);
+    }
     if (scan.blind)
         pin_all(list, true);
     size_t retained = sum_retained(list);

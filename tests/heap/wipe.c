@@ -361,6 +361,28 @@ TEST_WITH(a_kept_heap_is_wiped_when_it_goes, change_secret, NULL)
     assert_false(is_found_anywhere());
 }
 
+/* A task's mapping is copied for the search, as it may be unreadable. */
+static int leave_a_mapping(void *unused, void **value)
+{
+    (void)unused;
+    (void)value;
+    void *mapping = mmap(NULL, 64 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED)
+        return 2;
+    root = stint_malloc(1000);
+    *(void **)(void *)root = with_secret(mapping, 64 * KIB);
+    return 1;
+}
+
+TEST_WITH(what_the_search_for_roots_has_copied_is_wiped, change_secret, NULL)
+{
+    stint_options options = options_with(true);
+    assert_outcome(run_task(leave_a_mapping, NULL, &options), STINT_ERROR, STINT_REASON_FAILED, 1);
+    assert_false(is_found_anywhere());
+    root = NULL;
+    run_task(fail_with_a_block, NULL, NULL);
+}
+
 static void *leave_small_blocks(void *blocks)
 {
     for (int i = 0; i < 2000; i++)
