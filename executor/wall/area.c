@@ -171,14 +171,22 @@ int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, uns
     return EPROTO;
 }
 
-void sti_wall_send_modules(int socket, const struct sti_crash_modules *modules)
+bool sti_wall_send_modules(int socket, const struct sti_crash_modules *modules)
 {
-    send(socket, modules, sizeof *modules, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent;
+    do
+        sent = send(socket, modules, sizeof *modules, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)sizeof *modules;
 }
 
 bool sti_wall_receive_modules(int socket, struct sti_crash_modules *modules)
 {
-    if (recv(socket, modules, sizeof *modules, 0) != (ssize_t)sizeof *modules || modules->count > STI_CRASH_KNOWN)
+    ssize_t received;
+    do
+        received = recv(socket, modules, sizeof *modules, 0);
+    while (received < 0 && errno == EINTR);
+    if (received != (ssize_t)sizeof *modules || modules->count > STI_CRASH_KNOWN)
         return false;
     for (size_t i = 0; i < modules->count; i++)
         modules->list[i].path[sizeof modules->list[i].path - 1] = '\0';

@@ -146,9 +146,9 @@ int sti_wall_send(int socket, const struct sti_wall_message *message, const int 
  * the other end was closed with something unread in it, and before what it had sent; EPROTO: it was none of ours. */
 int sti_wall_receive(int socket, struct sti_wall_message *message, int *fds, unsigned *count, bool wait);
 
-/* Behind READY, where that says 0: the modules that the template has loaded, as they are. The program only reads those
- * of its first template. False: that is not what has come. */
-void sti_wall_send_modules(int socket, const struct sti_crash_modules *modules);
+/* Behind READY of the first template, where that says 0: the modules that the template has loaded, as they are. False:
+ * they could not be sent; or that is not what has come. */
+bool sti_wall_send_modules(int socket, const struct sti_crash_modules *modules);
 bool sti_wall_receive_modules(int socket, struct sti_crash_modules *modules);
 
 #endif

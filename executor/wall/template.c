@@ -54,7 +54,8 @@ static struct {
     const struct sti_wall_entries *entries;
     int control;
     int lifeline;
-    int ready; /* an eventfd: the template has become ready */
+    int ready;      /* an eventfd: the template has become ready */
+    bool was_ready; /* one has; the program has been told, and waits for no word of the next ones */
 } own;
 
 /* A process that ignores SIGCHLD is not told of its children's ends. */
@@ -123,11 +124,12 @@ static bool program_is_gone(void)
     return poll(ends, 2, 0) > 0 && ((ends[0].revents | ends[1].revents) & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-static void template_say(int error, int pid, const char *text)
+/* False: it could not be said. */
+static bool template_say(int error, int pid, const char *text)
 {
     struct sti_wall_message message = { .kind = STI_WALL_READY, .ready = { .error = error, .pid = pid } };
     snprintf(message.ready.text, sizeof message.ready.text, "%s", text);
-    sti_wall_send(own.control, &message, NULL, 0, false); /* after the first one nobody may read */
+    return sti_wall_send(own.control, &message, NULL, 0, !own.was_ready) == 0; /* after the first one nobody may read */
 }
 
 /* Kill the adopted processes, which /proc lists. */
@@ -325,6 +327,14 @@ static int prepare_template(char *text, size_t size)
     return sti_sandbox_close(config, text, size);
 }
 
+/* The program waits for what could not be sent, until the guardian tells it that this template has failed. */
+__attribute__((noreturn)) static void end_unheard(void)
+{
+    eventfd_t ready;
+    eventfd_read(own.ready, &ready);
+    _exit(1);
+}
+
 __attribute__((noreturn)) static void template_main(void)
 {
     char text[STI_WALL_MESSAGE_SIZE] = "";
@@ -345,10 +355,11 @@ __attribute__((noreturn)) static void template_main(void)
         error = errno;
     if (error == 0)
         eventfd_write(own.ready, 1);
-    template_say(error, getpid(), text);
+    bool is_told = template_say(error, getpid(), text);
     if (error != 0)
         _exit(1);
-    sti_wall_send_modules(own.control, &modules);
+    if (!own.was_ready && (!is_told || !sti_wall_send_modules(own.control, &modules)))
+        end_unheard();
     serve_requests(ended);
 }
 
@@ -435,7 +446,6 @@ void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wa
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* one bit written would copy 2 MiB */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     hold_own_lifeline();
-    bool was_ready = false;
     for (unsigned failures = 0; failures < FAILURES_MAX && !program_is_gone();) {
         eventfd_t ready;
         pid_t template_pid = start_template();
@@ -447,8 +457,8 @@ void sti_guardian_main(const struct sti_wall_config *config, const struct sti_wa
         int status = end_template_group(template_pid);
         bool became_ready = eventfd_read(own.ready, &ready) == 0;
         failures = became_ready ? 0 : failures + 1;
-        was_ready = was_ready || became_ready;
-        if (!was_ready) {
+        own.was_ready = own.was_ready || became_ready;
+        if (!own.was_ready) {
             notify_first_failure(status);
             break;
         }

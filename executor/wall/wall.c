@@ -304,6 +304,19 @@ static int refuse_threads(const stint_wall_options *options)
         "the process has %u threads: make walls before pools and threads, or name a program for the template", count);
 }
 
+/* Without a descriptor of it nobody could wait for its end later. */
+static int guardian_hold(stint_wall *wall, pid_t pid)
+{
+    wall->guardian = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (wall->guardian >= 0)
+        return 0;
+    int error = errno;
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return error;
+}
+
 /* The guardian never returns to the program's code. */
 static int fork_guardian(stint_wall *wall, int control, int lifeline)
 {
@@ -312,10 +325,7 @@ static int fork_guardian(stint_wall *wall, int control, int lifeline)
     pid_t pid = sti_process_fork();
     if (pid == 0)
         sti_guardian_main(&wall->config, &none, control, lifeline);
-    if (pid < 0)
-        return errno;
-    wall->guardian = (int)syscall(SYS_pidfd_open, pid, 0);
-    return wall->guardian >= 0 ? 0 : errno;
+    return pid < 0 ? errno : guardian_hold(wall, pid);
 }
 
 /* Until the program says for itself what becomes of it then (template.c), it does not outlive this process. */
@@ -375,9 +385,9 @@ static int spawn_program(stint_wall *wall, const stint_wall_options *options, in
     close_number(&moved_line);
     if (error != 0)
         return error;
-    wall->guardian = (int)syscall(SYS_pidfd_open, pid, 0);
     kill_when_alone(lifeline, pid);
-    return wall->guardian >= 0 ? sti_wall_send_config(wall->control, &wall->config) : errno;
+    error = guardian_hold(wall, pid);
+    return error == 0 ? sti_wall_send_config(wall->control, &wall->config) : error;
 }
 
 static int start_unlocked(stint_wall *wall, const stint_wall_options *options)
