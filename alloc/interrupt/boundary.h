@@ -76,4 +76,19 @@ static inline bool sti_boundary_has(const void *return_address)
            (const char *)return_address <= sti_boundary_code_end;
 }
 
+/* Code that calls functions of a task's, is no boundary, and has nothing of this library's half done meanwhile, has a
+ * section of its own too. Whatever else of this library is the caller of other code may not be left with that: it calls
+ * functions of libc's, which a program may have replaced by its own, or what an instrumented build makes it call. */
+#define STI_CALLING_CODE __attribute__((noinline, section("sti_calling")))
+
+extern const char sti_calling_code_begin[] __asm__("__start_sti_calling") __attribute__((visibility("hidden")));
+extern const char sti_calling_code_end[] __asm__("__stop_sti_calling") __attribute__((visibility("hidden")));
+
+/* May what returns to this address, which is in this library, be left? */
+static inline bool sti_boundary_calls_tasks(const void *return_address)
+{
+    return sti_boundary_has(return_address) || ((const char *)return_address > sti_calling_code_begin &&
+                                                (const char *)return_address <= sti_calling_code_end);
+}
+
 #endif

@@ -154,7 +154,7 @@ static int acquire_guarded(stint_acquire_fn *acquire, struct held *held, stint_g
     return error;
 }
 
-int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg)
+STI_CALLING_CODE int stint_with(stint_acquire_fn *acquire, stint_use_fn *use, stint_release_fn *release, void *arg)
 {
     if (sti_process_is_partial())
         return ENOTSUP;

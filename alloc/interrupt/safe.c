@@ -13,6 +13,7 @@
 #include "alloc/platform/caller.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
+#include "boundary.h"
 #include "hold.h"
 
 /* --- Functions of libc's that only look at memory or copy it. They call nothing but each other and what has no name
@@ -81,13 +82,25 @@ static bool is_own_code(struct sti_walk *walk, enum sti_left way)
     return sti_module_may_be_left(instruction, way, &module) && !sti_caller_is_ours(instruction);
 }
 
+#define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED)
+
+/* The frame is the caller of one of another module. */
+static bool calls_what_may_be_left(uintptr_t instruction)
+{
+    return !sti_caller_is_ours(instruction) || sti_boundary_calls_tasks((const void *)(instruction + 1));
+}
+
 /* What a signal's handler has interrupted may be half done. The outermost frame is the one that runs the scope. */
 static bool walk_arrives(struct sti_walk *walk, unsigned ways)
 {
     struct sti_caller_module last = { .size = 0 };
     bool goes_on = true;
     while (goes_on) {
-        if (!sti_module_may_be_left(sti_walk_instruction(walk), ways, &last))
+        uintptr_t instruction = sti_walk_instruction(walk);
+        bool is_caller = last.size != 0 && !sti_caller_in(&last, (const void *)instruction);
+        if (!sti_module_may_be_left(instruction, ways, &last))
+            return false;
+        if (is_caller && (ways & STOPPED_ANYWHERE) != 0 && !calls_what_may_be_left(instruction))
             return false;
         goes_on = sti_walk_out(walk);
         if (goes_on && walk->is_exact)
@@ -101,8 +114,6 @@ static bool can_be_walked(const struct sti_walk *walk)
 {
     return sti_assumption_finds_frames() && walk->at.sp < walk->end;
 }
-
-#define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED)
 
 static __attribute__((noinline)) bool may_be_left(struct sti_walk *walk, unsigned ways)
 {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stint/interrupt.h>
 
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/forks.h"
 #include "alloc/interrupt/hook.h"
 #include "alloc/interrupt/interrupt.h"
@@ -237,7 +238,7 @@ static const struct sti_offer *fork_await(struct sti_worker *worker, size_t inde
     return offer;
 }
 
-static int subtask_run(stint_subtask *subtask, void **value)
+STI_CALLING_CODE static int subtask_run(stint_subtask *subtask, void **value)
 {
     void *result = NULL;
     subtask->place_ = STINT_FORK_JOINED_;

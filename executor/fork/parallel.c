@@ -8,6 +8,7 @@
 #include <stint/memory.h>
 #include <string.h>
 
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/platform/process.h"
 #include "alloc/platform/thread.h"
@@ -50,7 +51,7 @@ static void end_by_exception(struct range **range)
         atomic_store_explicit(&(*range)->failed, true, memory_order_relaxed);
 }
 
-static int do_piece(struct part *part, size_t end)
+STI_CALLING_CODE static int do_piece(struct part *part, size_t end)
 {
     const struct range *range = part->range;
     __attribute__((cleanup(end_by_exception))) struct range *thrown_out_of = part->range;
@@ -103,7 +104,7 @@ static void free_accumulator(struct accumulator *accumulator)
         stint_free(accumulator->memory);
 }
 
-static int part_halve(struct part *part)
+STI_CALLING_CODE static int part_halve(struct part *part)
 {
     const struct range *range = part->range;
     const stint_reduction *reduction = range->reduction;
@@ -214,8 +215,8 @@ static inline __attribute__((always_inline)) void merge_sized(const struct order
     memcpy(to + (a_end - a), b, (size_t)(b_end - b));
 }
 
-static void merge_plainly(const struct order *order, const char *a, const char *a_end, const char *b, const char *b_end,
-                          char *to)
+STI_CALLING_CODE static void merge_plainly(const struct order *order, const char *a, const char *a_end, const char *b,
+                                           const char *b_end, char *to)
 {
     switch (order->size) {
     case 4:
@@ -229,7 +230,7 @@ static void merge_plainly(const struct order *order, const char *a, const char *
     }
 }
 
-static void insert_each(const struct order *order, const char *from, size_t count, char *to)
+STI_CALLING_CODE static void insert_each(const struct order *order, const char *from, size_t count, char *to)
 {
     size_t size = order->size;
     for (size_t i = 0; i < count; i++) {
@@ -254,8 +255,8 @@ struct merge {
 };
 
 /* How many of the sorted elements come before this one; with equal ones, or without. */
-static size_t count_before(const struct order *order, const char *elements, size_t count, const char *element,
-                           bool with_equal)
+STI_CALLING_CODE static size_t count_before(const struct order *order, const char *elements, size_t count,
+                                            const char *element, bool with_equal)
 {
     size_t min = 0;
     while (min < count) {
