@@ -94,7 +94,8 @@ static void run_many(stint_wall_options options)
     assert_int_equal(statistics.running, 0);
     assert_int_equal(statistics.retried, 0);
     assert_true(statistics.children >= statistics.crashed + statistics.killed);
-    assert_in_range(floors[3], 0, floors[1] + MIB);
+    /* The first hundred tasks or so make what all others use again. */
+    assert_in_range(floors[3], 0, floors[1] + (total < 1000 ? 4 * MIB : MIB));
     assert_int_equal(count_processes(), 1);
     assert_int_equal(stint_pool_destroy(pool), 0);
     assert_int_equal(stint_wall_destroy(wall), 0);
