@@ -6,6 +6,7 @@
 #include <stint/later.h>
 #include <sys/queue.h>
 
+#include "alloc/interrupt/boundary.h"
 #include "alloc/meter/allocate.h"
 #include "alloc/platform/module.h"
 #include "alloc/platform/process.h"
@@ -237,7 +238,7 @@ struct next {
     void *arg;
 };
 
-static int serial_run(void *argument, void **value)
+STI_CALLING_CODE static int serial_run(void *argument, void **value)
 {
     const struct next *next = argument;
     return next->fn(&next->awaited.task->outcome, next->arg, value);

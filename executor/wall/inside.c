@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/warning.h"
 #include "alloc/meter/account.h"
 #include "alloc/meter/meter.h"
@@ -158,7 +159,7 @@ struct call {
     stint_reply *reply;
 };
 
-static int call_function(void *arg, void **value)
+STI_CALLING_CODE static int call_function(void *arg, void **value)
 {
     const struct call *call = arg;
     (void)value;
