@@ -36,12 +36,12 @@
  *
  * The stack. A task of a pool that uses up its worker's stack ends like one that passes a limit of its budget, and the
  * process goes on. The task ends at once where a preemptible task could be left (interrupt.h), and otherwise at its
- * next sample point, for which 64 KiB more are there; there the begin of a stint_run, stint_fork, stint_for or
- * stint_reduce is one as well. If the task uses those up too and still may not be left (because
- * it is masked, holds a lock, or runs in a library that is not left), the fault is the program's, like every other
- * fault, and like the end of any other thread's stack. Of nested scopes, the innermost one ends that began above the
- * middle of the stack. A program sets its handler of SIGSEGV before it makes a pool. docs/interrupts.md tells more. The
- * idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks.
+ * next sample point, for which 64 KiB more are there. When half of these are in use, a call of stint_run, stint_fork,
+ * stint_for or stint_reduce ends the task before it does anything else. If the task uses up all 64 KiB and still may
+ * not be left (because it is masked, holds a lock, or runs in a library that is not left), the fault is the program's,
+ * like every other fault, and like the end of any other thread's stack. Of nested scopes, the innermost one ends that
+ * began above the middle of the stack. A program sets its handler of SIGSEGV before it makes a pool. docs/interrupts.md
+ * tells more. The idea is that of libsigsegv (Haible 2002), and of the yellow and red zones of HotSpot's stacks.
  *
  * Threads. A thread that a task starts, by itself or through a library, is not the task's. What the thread allocates is
  * charged to nobody and stays when the task is rolled back; no interrupt reaches the thread, and nobody waits for its

@@ -4,10 +4,11 @@
 #include "support.h"
 
 static volatile bool never;
+static volatile size_t padding = 100;
 
 static int fork_for_ever(void *arg, void **value)
 {
-    volatile char room[100];
+    volatile char *room = __builtin_alloca(padding);
     stint_subtask subtask;
     room[0] = 1;
     stint_fork(&subtask, fork_for_ever, arg);
@@ -34,28 +35,14 @@ TEST(a_recursion_through_forks_ends)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* --- Where each fork takes the library's slow path, whose frames are the deepest then. --- */
-
-static volatile size_t padding;
-
-static int recurse_through_forks(void *arg, void **value)
-{
-    volatile char *room = __builtin_alloca(padding);
-    stint_subtask subtask;
-    room[0] = 1;
-    stint_fork(&subtask, recurse_through_forks, arg);
-    int sum = never ? 0 : recurse_through_forks(arg, value);
-    return sum + stint_join(&subtask, NULL) + room[0];
-}
-
-/* The other workers have asked for work by then, and cannot be given any: the forks of an inner scope are its
- * thread's. */
+/* The other workers have asked for work by then, and cannot be given any: the forks of an inner scope are its thread's.
+ * So each fork takes the slow path, where the library's frames are the deepest. */
 static int recurse_in_inner_scope(void *arg, void **value)
 {
     stint_outcome outcome;
     (void)value;
     usleep(1000);
-    int error = stint_run(recurse_through_forks, arg, NULL, &outcome);
+    int error = stint_run(fork_for_ever, arg, NULL, &outcome);
     return error != 0 ? error : outcome.reason == STINT_REASON_STACK ? 0 : EINVAL;
 }
 
