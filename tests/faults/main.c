@@ -7,8 +7,8 @@
  * their work as before. A scenario runs in a process of its own: a crash or a hang costs that one, and is told with the
  * call that failed.
  *
- * usage: faults [MOST [SCENARIO [KIND]]]: at most so many calls of each kind (0: all). It fails too where the library
- * exports a function that no scenario has called. */
+ * usage: faults [MOST [SCENARIO [KIND]]]: at most so many calls of each kind, or the part of them that repeats.h is told
+ * of (0: all). It fails too where the library exports a function that no scenario has called. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +29,7 @@
 #include <stint/stint.h>
 
 #include "../live/live.h"
+#include "../repeats.h"
 #include "shim.h"
 
 #define MS UINT64_C(1000000)
@@ -1280,6 +1281,7 @@ int main(int argc, char **argv)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     require(shared != MAP_FAILED);
     most = argc > 1 ? strtoul(argv[1], NULL, 10) : most;
+    most = most > 0 ? repeats((unsigned)most) : 0;
     for (int i = 0; argc > 3 && i < FAULT_COUNT; i++)
         only = strcmp(argv[3], kind_names[i]) == 0 ? i : only;
     faults_use(&shared->faults);

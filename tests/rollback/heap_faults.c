@@ -75,6 +75,15 @@ static void resize_freed(void)
     taken = realloc(taken, 300);
 }
 
+/* It would not even have to move. */
+static void resize_freed_in_place(void)
+{
+    void *block = malloc(100);
+    let_go(block);
+    taken = block;
+    taken = realloc(taken, 90);
+}
+
 static int leave_and_fail(void *arg, void **value)
 {
     (void)value;
@@ -107,6 +116,7 @@ static const struct fault {
     { "static", free_of_static, "which is no block of malloc's", "freed now by task parse" },
     { "mapping", free_of_mapping, "which is no block of malloc's", "freed now by task parse" },
     { "resized", resize_freed, "which has been freed", "freed before by task parse" },
+    { "resized in place", resize_freed_in_place, "which has been freed", "freed before by task parse" },
     { "rolled back", free_rolled_back, "which was rolled back with its task", "allocated by task failed" },
 };
 

@@ -247,6 +247,39 @@ TEST_OF_ROOTS(only_what_a_root_leads_to_stays_of_a_large_heap)
     memset(roots, 0, sizeof roots);
 }
 
+struct link {
+    struct link *next;
+    char rest[100];
+};
+
+#define LINKS 1000
+
+/* Between any two of the list lies a block that nothing points to. */
+static int leave_a_list(void *root, void **value)
+{
+    (void)value;
+    for (int i = 0; i < LINKS; i++) {
+        struct link *link = stint_malloc(sizeof *link);
+        memset(link->rest, 0x5a, sizeof link->rest);
+        link->next = *(struct link **)root;
+        *(struct link **)root = link;
+        *(char *)keep(stint_malloc(sizeof *link)) = 0x5a;
+    }
+    return 1;
+}
+
+TEST_OF_ROOTS(what_a_kept_block_points_to_is_kept)
+{
+    static struct link *list;
+    stint_outcome outcome = run_task(leave_a_list, &list, NULL);
+    assert_in_range(outcome.usage.kept, LINKS * sizeof *list, 2 * LINKS * sizeof *list - 1);
+    int count = 0;
+    for (const struct link *link = list; link != NULL; link = link->next, count++)
+        assert_int_equal(link->rest[99], 0x5a);
+    assert_int_equal(count, LINKS);
+    list = NULL;
+}
+
 TEST_OF_ROOTS(pointers_into_several_heaps_keep_each)
 {
     char **roots[] = { &in_data, &more_in_data, &in_thread };
