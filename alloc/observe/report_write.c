@@ -216,6 +216,15 @@ static char *text_of_bytes(struct writing *to, uint64_t bytes)
     return text_of_scaled(to, bytes, 1024, units, 1);
 }
 
+/* strerror(), which gives NULL for a number of the program's where there is no memory. */
+static const char *text_of_error(struct writing *to, int error)
+{
+    char *room = next_room(to);
+    const char *known = strerrordesc_np(error);
+    snprintf(room, ROOM, "Unknown error %d", error);
+    return known != NULL ? known : room;
+}
+
 static const char *text_of_time(struct writing *to, uint64_t ns)
 {
     static const char *const units[] = { "ns", "us", "ms", "s", NULL };
@@ -524,7 +533,7 @@ static void report_write_head(struct writing *to, const struct stint_report *rep
 {
     report_put(to, "task %s: %s, %s, error %d (%s)\n", report->is_named ? report->name : "(without a name)",
                stint_status_name(report->status), stint_reason_name(report->reason), report->error,
-               strerror(report->error));
+               text_of_error(to, report->error));
     if (report->is_dead) {
         report_put(to, "  process    ");
         write_death(to, report);

@@ -100,7 +100,8 @@ static bool may_be_said(int error)
 {
     static const int errors[] = {
         0,      ENOMEM, EAGAIN,    EMFILE,    ENFILE, ENOTSUP, EPERM,  EACCES, EIO,    ECHILD,
-        EINVAL, EBUSY,  ETIMEDOUT, ECANCELED, EDQUOT, ENOENT,  ENODEV, EPIPE,  ENOSPC, ENODATA
+        EINVAL, EBUSY,  ETIMEDOUT, ECANCELED, EDQUOT, ENOENT,  ENODEV, EPIPE,  ENOSPC, ENODATA,
+        ELIBACC
     };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         if (errors[i] == error)
@@ -582,12 +583,11 @@ static void group_tasks(void)
     if (succeeded(call(stint_group_when_idle)(group, &idle)))
         take(idle);
     call(stint_group_cancel)(group);
-    int error;
-    while ((error = call(stint_group_wait_for)(group, PATIENCE, NULL)) != 0 && error != ETIMEDOUT)
-        succeeded(error);
-    require(error == 0);
-    while ((error = call(stint_group_wait)(group, NULL)) != 0)
-        succeeded(error);
+    if (!succeeded(call(stint_group_wait_for)(group, PATIENCE, NULL)) || !succeeded(call(stint_group_wait)(group, NULL))) {
+        atomic_store(&shared->faults.is_armed, false); /* or there may never be memory to wait with */
+        require(call(stint_group_wait_for)(group, PATIENCE, NULL) == 0);
+        require(call(stint_group_wait)(group, NULL) == 0);
+    }
     call(stint_group_release)(group);
 }
 

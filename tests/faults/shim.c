@@ -173,33 +173,35 @@ int __wrap_munmap(void *address, size_t length)
 WRAP(int, mprotect, (void *address, size_t length, int protection), PROTECTION, -1, (address, length, protection))
 WRAP(int, madvise, (void *address, size_t length, int advice), ADVICE, -1, (address, length, advice))
 
-/* What mimalloc asks of the system comes by the library's overrides, which ask libc. */
+/* What mimalloc and others ask of the system comes by the library's overrides, which ask libc. */
+
+long __real_syscall(long number, ...);
 
 static void *failing_mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset)
 {
     int error = fault(FAULT_BACKEND, __builtin_return_address(0));
     errno = error;
-    return error == 0 ? (void *)syscall(SYS_mmap, address, length, protection, flags, descriptor, offset) : MAP_FAILED;
+    return error == 0 ? (void *)__real_syscall(SYS_mmap, address, length, protection, flags, descriptor, offset) : MAP_FAILED;
 }
 
 static int noted_munmap(void *address, size_t length)
 {
     note(address, length, false);
-    return (int)syscall(SYS_munmap, address, length);
+    return (int)__real_syscall(SYS_munmap, address, length);
 }
 
 static int failing_mprotect(void *address, size_t length, int protection)
 {
     int error = fault(FAULT_BACKEND, __builtin_return_address(0));
     errno = error;
-    return error == 0 ? (int)syscall(SYS_mprotect, address, length, protection) : -1;
+    return error == 0 ? (int)__real_syscall(SYS_mprotect, address, length, protection) : -1;
 }
 
 static int failing_madvise(void *address, size_t length, int advice)
 {
     int error = fault(FAULT_BACKEND, __builtin_return_address(0));
     errno = error;
-    return error == 0 ? (int)syscall(SYS_madvise, address, length, advice) : -1;
+    return error == 0 ? (int)__real_syscall(SYS_madvise, address, length, advice) : -1;
 }
 
 void *__real_sti_libc_function(const char *name);
@@ -310,7 +312,6 @@ int __wrap_close(int fd)
 
 /* --- System calls without a function of libc's, or past it -------------------------------------------------------- */
 
-long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
 /* FAULT_COUNT: it cannot fail so, or nothing would be told of it: who kills, wakes or masks is not heard of again. */
