@@ -189,7 +189,7 @@ struct order {
     size_t size;
 };
 
-static bool is_behind(const struct order *order, const char *a, const char *b)
+static inline __attribute__((always_inline)) bool is_behind(const struct order *order, const char *a, const char *b)
 {
     return order->compare(a, b, order->arg) > 0;
 }
