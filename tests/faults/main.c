@@ -7,8 +7,8 @@
  * their work as before. A scenario runs in a process of its own: a crash or a hang costs that one, and is told with the
  * call that failed.
  *
- * usage: faults [MOST [SCENARIO [KIND]]]: at most so many calls of each kind, or the part of them that repeats.h is told
- * of (0: all). It fails too where the library exports a function that no scenario has called. */
+ * usage: faults [MOST [SCENARIO [KIND]]]: at most so many calls of each kind, or the part of them that repeats.h is
+ * told of (0: all). It fails too where the library exports a function that no scenario has called. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -98,11 +98,9 @@ static void note_called(const char *name)
 /* What functions may say where something of theirs has failed. EINTR is none of it: who asks has no use for it. */
 static bool may_be_said(int error)
 {
-    static const int errors[] = {
-        0,      ENOMEM, EAGAIN,    EMFILE,    ENFILE, ENOTSUP, EPERM,  EACCES, EIO,    ECHILD,
-        EINVAL, EBUSY,  ETIMEDOUT, ECANCELED, EDQUOT, ENOENT,  ENODEV, EPIPE,  ENOSPC, ENODATA,
-        ELIBACC
-    };
+    static const int errors[] = { 0,      ENOMEM, EAGAIN, EMFILE, ENFILE, ENOTSUP,   EPERM,
+                                  EACCES, EIO,    ECHILD, EINVAL, EBUSY,  ETIMEDOUT, ECANCELED,
+                                  EDQUOT, ENOENT, ENODEV, EPIPE,  ENOSPC, ENODATA,   ELIBACC };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         if (errors[i] == error)
             return true;
@@ -583,7 +581,8 @@ static void group_tasks(void)
     if (succeeded(call(stint_group_when_idle)(group, &idle)))
         take(idle);
     call(stint_group_cancel)(group);
-    if (!succeeded(call(stint_group_wait_for)(group, PATIENCE, NULL)) || !succeeded(call(stint_group_wait)(group, NULL))) {
+    if (!succeeded(call(stint_group_wait_for)(group, PATIENCE, NULL)) ||
+        !succeeded(call(stint_group_wait)(group, NULL))) {
         atomic_store(&shared->faults.is_armed, false); /* or there may never be memory to wait with */
         require(call(stint_group_wait_for)(group, PATIENCE, NULL) == 0);
         require(call(stint_group_wait)(group, NULL) == 0);

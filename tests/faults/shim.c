@@ -181,7 +181,8 @@ static void *failing_mmap64(void *address, size_t length, int protection, int fl
 {
     int error = fault(FAULT_BACKEND, __builtin_return_address(0));
     errno = error;
-    return error == 0 ? (void *)__real_syscall(SYS_mmap, address, length, protection, flags, descriptor, offset) : MAP_FAILED;
+    return error == 0 ? (void *)__real_syscall(SYS_mmap, address, length, protection, flags, descriptor, offset)
+                      : MAP_FAILED;
 }
 
 static int noted_munmap(void *address, size_t length)
