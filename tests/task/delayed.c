@@ -288,6 +288,20 @@ static int finish_and_hold(void *arg, void **value)
     return gate_hold(arg, value);
 }
 
+TEST(the_payload_of_the_last_turn_stays_when_that_has_gone)
+{
+    stint_pool *pool = make_pool(.workers = 1);
+    struct beat series = { .period = MS, .code = 5, .until = 2 };
+    stint_future *future;
+    stint_outcome outcome;
+    assert_int_equal(stint_submit_every(pool, beat, &series, NULL, 1, series.period, &future), 0);
+    assert_int_equal(stint_future_wait(future, &outcome), 0);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_free(keep(stint_malloc(11)));
+    assert_string_equal(outcome.payload, "it is over");
+    stint_future_release(future);
+}
+
 TEST(a_series_that_is_cancelled_in_a_turn_that_ends_ok_all_the_same_has_no_further_one)
 {
     struct gate gate = { 0 };

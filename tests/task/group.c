@@ -178,6 +178,35 @@ TEST(a_group_can_be_cancelled)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
+static int go_on_until_cancelled(void *running, void **value)
+{
+    (void)value;
+    atomic_fetch_add((atomic_uint *)running, 1);
+    while (!stint_is_interrupted()) {
+        stint_checkpoint();
+        gate_nap();
+    }
+    return 0;
+}
+
+TEST(each_of_a_group_that_runs_is_cancelled)
+{
+    enum { TASKS = 4 };
+    stint_pool *pool = make_pool(.workers = TASKS);
+    stint_group *group = make_group();
+    atomic_uint running = 0;
+    stint_outcome outcome;
+    for (int i = 0; i < TASKS; i++)
+        assert_int_equal(stint_group_submit(group, pool, go_on_until_cancelled, &running, NULL), 0);
+    while (atomic_load(&running) < TASKS)
+        gate_nap();
+    stint_group_cancel(group);
+    assert_int_equal(stint_group_wait_for(group, 60000 * MS, &outcome), 0);
+    assert_int_equal(outcome.status, STINT_CANCELLED);
+    stint_group_release(group);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
 TEST(bad_arguments_are_refused)
 {
     stint_pool *pool = make_pool(.workers = 1);
