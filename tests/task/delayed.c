@@ -294,7 +294,12 @@ TEST(the_payload_of_the_last_turn_stays_when_that_has_gone)
     struct beat series = { .period = MS, .code = 5, .until = 2 };
     stint_future *future;
     stint_outcome outcome;
-    assert_int_equal(stint_submit_every(pool, beat, &series, NULL, 1, series.period, &future), 0);
+    stint_options options = STINT_OPTIONS_INIT;
+    assert_int_equal(stint_token_create(NULL, &options.token), 0);
+    options.account = make_account(NULL, .running = 1);
+    assert_int_equal(stint_submit_every(pool, beat, &series, &options, 1, series.period, &future), 0);
+    stint_token_release(options.token); /* the series has its own references, and gives them back */
+    stint_account_release(options.account);
     assert_int_equal(stint_future_wait(future, &outcome), 0);
     assert_int_equal(stint_pool_destroy(pool), 0);
     stint_free(keep(stint_malloc(11)));
