@@ -173,6 +173,31 @@ TEST_IN_POOL(an_idle_worker_takes_a_part_of_a_loop)
     assert_true(atomic_load(&swarm.elsewhere) > 0);
 }
 
+static int fail_elsewhere(size_t begin, size_t end, void *arg)
+{
+    const struct swarm *swarm = arg;
+    int error = meet_in_a_loop(begin, end, arg);
+    return error == 0 && !pthread_equal(pthread_self(), swarm->own) ? EILSEQ : error;
+}
+
+static int loop_that_fails_elsewhere(void *arg, void **value)
+{
+    struct swarm *swarm = arg;
+    (void)value;
+    swarm->own = pthread_self();
+    int error = 0;
+    while (error == 0 && atomic_load(&swarm->elsewhere) == 0)
+        error = stint_for(0, 1000, 1, fail_elsewhere, swarm);
+    return error;
+}
+
+TEST_IN_POOL(an_error_of_a_part_that_another_worker_does_is_that_of_the_loop)
+{
+    struct swarm swarm = { .started = 0 };
+    stint_outcome outcome = run_in_pool(pool, loop_that_fails_elsewhere, &swarm, NULL);
+    assert_outcome(outcome, STINT_ERROR, STINT_REASON_FAILED, EILSEQ);
+}
+
 static int allocate_in_a_loop(size_t begin, size_t end, void *arg)
 {
     (void)begin;
