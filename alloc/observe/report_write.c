@@ -216,7 +216,7 @@ static char *text_of_bytes(struct writing *to, uint64_t bytes)
     return text_of_scaled(to, bytes, 1024, units, 1);
 }
 
-/* strerror(), which gives NULL for a number of the program's where there is no memory. */
+/* What strerror() says, without memory: it has to make the text for a number that it does not know. */
 static const char *text_of_error(struct writing *to, int error)
 {
     char *room = next_room(to);
