@@ -19,8 +19,9 @@
  *
  * How long a task takes is not known when it begins. But if it were charged at its end only, several workers would all
  * take tasks of whoever has had least. So it is charged at its beginning what the entry's tasks have lately taken,
- * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). A task that sleeps aside is
- * charged beforehand what it has used by then: its end may be far, and others of its entry begin meanwhile. */
+ * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). A task that sleeps aside is put
+ * right then: its end may be far, and others of its entry begin meanwhile. If many gave back at their ends what they
+ * had not used, their entry would be owed seconds, for which all others would wait. */
 
 #define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
 #define MIN_COST 1000   /* nanoseconds: to take it out of the queue is work too */

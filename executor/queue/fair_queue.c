@@ -368,7 +368,7 @@ struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, cons
 
 void sti_fair_queue_advance(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used_ns)
 {
-    if (used_ns <= bill->charged)
+    if (used_ns == bill->charged)
         return;
     sti_real_mutex_lock(&fair_queue->lock);
     sti_fair_entry_advance_task(fair_queue, bill->fair_entry, bill->charged, used_ns);

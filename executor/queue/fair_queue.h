@@ -67,8 +67,7 @@ static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
     return (struct sti_bill){ .fair_entry = task->fair_entry, .charged = task->charged };
 }
 
-/* It goes on, and has occupied its worker for so long already: where that is more than what is charged, it is charged.
- * By the task's thread. */
+/* It goes on, and has occupied its worker for so long already: that is charged, and no more. By the task's thread. */
 void sti_fair_queue_advance(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used_ns);
 
 /* It has ended, and occupied its worker for so long. The task may be gone. Any thread. */

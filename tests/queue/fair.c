@@ -316,4 +316,84 @@ TEST(tasks_that_sleep_are_charged_what_they_used_before)
     stint_account_release(sleepy);
 }
 
+#define LATER 32
+
+static atomic_uint sleepers_ended;
+static atomic_uint begun_later;
+static unsigned begun_before; /* when the good account's task began */
+static stint_future *of_good;
+
+/* The first one, whose worker takes what comes next, is the last to end. */
+static int sleep_aside_at_once(void *is_first, void **value)
+{
+    (void)value;
+    stint_blocking_begin();
+    while (!atomic_load(&over) || (is_first != NULL && atomic_load(&sleepers_ended) < SLEEPERS - 1))
+        gate_nap();
+    if (is_first != NULL)
+        nanosleep(&(struct timespec){ .tv_nsec = 20 * MS }, NULL); /* the others have told what they have used */
+    stint_blocking_end();
+    atomic_fetch_add(&sleepers_ended, 1);
+    return 0;
+}
+
+static int count_those_before(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    begun_before = atomic_load(&begun_later);
+    return 0;
+}
+
+/* On the only place. The good account has had nothing to do until now. */
+static int end_sleepers(void *good, void **value)
+{
+    (void)value;
+    of_good = submit_for(pool, count_those_before, NULL, good);
+    atomic_store(&over, true);
+    while (atomic_load(&sleepers_ended) < SLEEPERS)
+        gate_nap();
+    return 0;
+}
+
+static int compute_later(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    atomic_fetch_add(&begun_later, 1);
+    compute_for(MS);
+    return 0;
+}
+
+/* Their account always has more that wait, so that it keeps its time. */
+TEST(tasks_that_sleep_save_nothing_up_of_what_they_did_not_use)
+{
+    const stint_pool_options options = { .size = sizeof options, .workers = 1, .substitutes = SLEEPERS };
+    struct gate gate = { 0 };
+    stint_account *good, *sleepy;
+    stint_future *futures[SLEEPERS + LATER + 3];
+    size_t count = 0;
+    uint64_t used = 0;
+    assert_int_equal(stint_account_create(NULL, NULL, &good), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &sleepy), 0);
+    atomic_store(&over, false);
+    pool = make_pool_of(&options);
+    futures[count++] = submit(pool, gate_hold, &gate, NULL);
+    gate_await(&gate, 1);
+    futures[count++] = submit_for(pool, compute_long, &used, sleepy); /* as long the others are taken to be */
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        futures[count++] = submit_for(pool, sleep_aside_at_once, i == 0 ? sleepy : NULL, sleepy);
+    futures[count++] = submit_for(pool, end_sleepers, good, sleepy);
+    while (count < SLEEPERS + LATER + 3)
+        futures[count++] = submit_for(pool, compute_later, NULL, sleepy);
+    gate_open(&gate);
+    while (count > 0)
+        assert_int_equal(take_in_time(futures[--count]).status, STINT_OK);
+    assert_int_equal(take_in_time(of_good).status, STINT_OK);
+    assert_in_range(begun_before, 0, LATER / 4);
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(good);
+    stint_account_release(sleepy);
+}
+
 TEST_MAIN()
