@@ -155,15 +155,19 @@ static int meet_in_a_loop(size_t begin, size_t end, void *arg)
     return 0;
 }
 
-static int loop_on_two_workers(void *arg, void **value)
+static int loop_until_elsewhere(struct swarm *swarm, stint_range_fn *piece)
 {
-    struct swarm *swarm = arg;
-    (void)value;
     swarm->own = pthread_self();
     int error = 0;
     while (error == 0 && atomic_load(&swarm->elsewhere) == 0)
-        error = stint_for(0, 1000, 1, meet_in_a_loop, swarm);
+        error = stint_for(0, 1000, 1, piece, swarm);
     return error;
+}
+
+static int loop_on_two_workers(void *swarm, void **value)
+{
+    (void)value;
+    return loop_until_elsewhere(swarm, meet_in_a_loop);
 }
 
 TEST_IN_POOL(an_idle_worker_takes_a_part_of_a_loop)
@@ -180,15 +184,10 @@ static int fail_elsewhere(size_t begin, size_t end, void *arg)
     return error == 0 && !pthread_equal(pthread_self(), swarm->own) ? EILSEQ : error;
 }
 
-static int loop_that_fails_elsewhere(void *arg, void **value)
+static int loop_that_fails_elsewhere(void *swarm, void **value)
 {
-    struct swarm *swarm = arg;
     (void)value;
-    swarm->own = pthread_self();
-    int error = 0;
-    while (error == 0 && atomic_load(&swarm->elsewhere) == 0)
-        error = stint_for(0, 1000, 1, fail_elsewhere, swarm);
-    return error;
+    return loop_until_elsewhere(swarm, fail_elsewhere);
 }
 
 TEST_IN_POOL(an_error_of_a_part_that_another_worker_does_is_that_of_the_loop)
