@@ -189,7 +189,8 @@ def crimes_are_dead_letters_and_the_worker_lives(cluster, folder):
 def health_tells_of_jobs_that_nothing_stops(cluster, folder):
     stream = Stream(cluster, "OVERDUE")
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    worker = stream.worker("--in-place", "--timeout", "200ms", "--concurrency", "2", "--health", address)
+    # The deadline is so late that a busy machine has reached the comparison, which nothing stops, before it.
+    worker = stream.worker("--in-place", "--timeout", "4s", "--concurrency", "2", "--health", address)
     process = stream.dispatch(*write_what_cannot_be_stopped(folder, 2))
 
     def health():
