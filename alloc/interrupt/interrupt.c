@@ -379,7 +379,7 @@ void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_regi
     sti_interrupt_jump(scope, mask);
 }
 
-void sti_interrupt_near_stack_end(struct sti_thread *thread)
+void sti_interrupt_leave_near_stack_end(struct sti_thread *thread)
 {
     struct sti_scope *scope = thread->scope;
     if (!sti_stack_is_nearly_exhausted() || !sti_interrupt_is_tripped(scope) || !may_leave_at_last(scope))

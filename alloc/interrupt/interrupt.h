@@ -82,10 +82,16 @@ bool sti_interrupt_preempt(struct sti_thread *thread, const struct sti_registers
 void sti_interrupt_at_stack_end(struct sti_thread *thread, const struct sti_registers *stopped, bool is_last,
                                 const sigset_t *mask);
 
-/* To be called where a function of ours begins that is no sample point, and that a recursion may go through: its frames
- * may be where the stack ends each time, and there no task is left. With half of the yellow zone in use the task is
- * left here, as at the zone's end; otherwise this returns. */
-void sti_interrupt_near_stack_end(struct sti_thread *thread);
+void sti_interrupt_leave_near_stack_end(struct sti_thread *thread);
+
+/* To be called where a function of ours begins that a recursion may go through, and that is no sample point, or one at
+ * which a task in STINT_UNWIND may have to wait: its frames may be where the stack ends each time, and there no task is
+ * left. With half of the yellow zone in use the task is left here, as at the zone's end; otherwise this returns. */
+static inline void sti_interrupt_near_stack_end(void)
+{
+    if (__builtin_expect(sti_thread_metered != NULL, 0))
+        sti_interrupt_leave_near_stack_end(sti_thread_metered);
+}
 
 /* The interrupt of the scope, or of scopes around it, has to wait, and so many bytes are to be allocated. False: the
  * grace of one of those is exhausted. Each draws on its own for all that happens inside it: a nest of scopes has no

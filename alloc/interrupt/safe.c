@@ -84,13 +84,17 @@ static bool is_own_code(struct sti_walk *walk, enum sti_left way)
 
 #define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED)
 
-/* The frame is the caller of one of another module. */
-static bool calls_what_may_be_left(uintptr_t instruction)
+/* The frame is the caller of one of another module. In a program that this library is linked into, only what signals
+ * may do is told by the module: its own frames would all count as the library's. */
+static bool calls_what_may_be_left(uintptr_t instruction, unsigned ways)
 {
-    return !sti_caller_is_ours(instruction) || sti_boundary_calls_tasks((const void *)(instruction + 1));
+    bool by_signal = (ways & STOPPED_ANYWHERE) != 0;
+    bool is_ours = by_signal ? sti_caller_is_ours(instruction) : sti_caller_is_only_ours(instruction);
+    return !is_ours || sti_boundary_calls_tasks((const void *)(instruction + 1));
 }
 
-/* What a signal's handler has interrupted may be half done. The outermost frame is the one that runs the scope. */
+/* What a signal's handler has interrupted may be half done, and so is what this library does where it calls others.
+ * (The end of the process comes out of what it has called.) The outermost frame is the one that runs the scope. */
 static bool walk_arrives(struct sti_walk *walk, unsigned ways)
 {
     struct sti_caller_module last = { .size = 0 };
@@ -100,7 +104,7 @@ static bool walk_arrives(struct sti_walk *walk, unsigned ways)
         bool is_caller = last.size != 0 && !sti_caller_in(&last, (const void *)instruction);
         if (!sti_module_may_be_left(instruction, ways, &last))
             return false;
-        if (is_caller && (ways & STOPPED_ANYWHERE) != 0 && !calls_what_may_be_left(instruction))
+        if (is_caller && (ways & STI_LEFT_AT_END) == 0 && !calls_what_may_be_left(instruction, ways))
             return false;
         goes_on = sti_walk_out(walk);
         if (goes_on && walk->is_exact)

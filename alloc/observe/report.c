@@ -314,8 +314,7 @@ int stint_run_reported(stint_fn *fn, void *arg, const stint_options *options, st
     if (error != 0)
         return error;
     *report = NULL;
-    if (sti_thread_metered != NULL)
-        sti_interrupt_near_stack_end(sti_thread_metered);
+    sti_interrupt_near_stack_end();
     error = sti_run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, report, NULL);
     if (error == 0 && *report == NULL && sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);

@@ -83,8 +83,7 @@ int stint_run(stint_fn *fn, void *arg, const stint_options *options, stint_outco
     int error = fn != NULL && outcome != NULL ? sti_options_take(&options, &room) : EINVAL;
     if (error != 0)
         return error;
-    if (sti_thread_metered != NULL)
-        sti_interrupt_near_stack_end(sti_thread_metered);
+    sti_interrupt_near_stack_end();
     error = run_taken(fn, arg, options != NULL ? options : &no_limits, outcome, NULL, NULL);
     if (sti_thread_metered != NULL)
         sti_interrupt_point(sti_thread_metered);

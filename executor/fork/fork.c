@@ -92,8 +92,7 @@ static size_t fork_push(struct sti_worker *worker)
 struct stint_fork_slot_ *stint_fork_slot_slow_(void)
 {
     struct sti_worker *worker = sti_worker_current();
-    if (sti_thread_metered != NULL)
-        sti_interrupt_near_stack_end(sti_thread_metered);
+    sti_interrupt_near_stack_end();
     return worker != NULL ? sti_split_free_slot(&worker->split) : NULL;
 }
 

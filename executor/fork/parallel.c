@@ -146,8 +146,7 @@ static int do_range(struct range *range, size_t begin, size_t end, size_t grain,
 {
     if (begin >= end)
         return 0;
-    if (sti_thread_metered != NULL)
-        sti_interrupt_near_stack_end(sti_thread_metered);
+    sti_interrupt_near_stack_end();
     range->smallest = grain != 0 ? grain : 1;
     range->largest = grain != 0 ? grain : (end - begin) / PIECES;
     atomic_init(&range->failed, false);
@@ -362,6 +361,7 @@ int stint_sort(void *base, size_t count, size_t size, stint_compare_fn *compare,
         return EINVAL;
     if (count < 2)
         return 0;
+    sti_interrupt_near_stack_end();
     __attribute__((cleanup(free_other))) void *other = stint_reallocarray(NULL, count, size);
     if (other == NULL)
         return ENOMEM;

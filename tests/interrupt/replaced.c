@@ -1,21 +1,65 @@
 /* SPDX-License-Identifier: MIT
  *
- * A function of libc's that the program has replaced by its own, and that the library calls: it lies in a module that a
- * signal may stop, but what the library was doing is half done. */
+ * A function of libc's that the program has replaced by its own, and that the library calls: it lies in a module that
+ * may be left, but what the library was doing is half done. */
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "support.h"
 
-static _Atomic bool is_slow;
+/* What the clock does besides. */
+static void (*_Atomic besides)(void);
 
-/* So slow that most signals find the thread here. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int error = (int)syscall(SYS_clock_gettime, clock, now);
-    for (volatile int i = 0; is_slow && i < 20000; i++)
-        ;
+    void (*also)(void) = besides;
+    if (also != NULL)
+        also();
     return error;
+}
+
+/* So slow that most signals find the thread here. */
+static void be_slow(void)
+{
+    for (volatile int i = 0; i < 20000; i++)
+        ;
+}
+
+static _Atomic unsigned long entered;
+static _Atomic unsigned long returned;
+
+static void count_a_call_with(void (*sample_point)(void))
+{
+    static _Thread_local bool is_inside; /* a sample point may look at the clock */
+    if (is_inside)
+        return;
+    is_inside = true;
+    entered++;
+    sample_point();
+    returned++;
+    is_inside = false;
+}
+
+static void check(void)
+{
+    stint_checkpoint();
+}
+
+static void allocate(void)
+{
+    void *volatile block = malloc(100);
+    free(block);
+}
+
+static void count_a_call_that_checks(void)
+{
+    count_a_call_with(check);
+}
+
+static void count_a_call_that_allocates(void)
+{
+    count_a_call_with(allocate);
 }
 
 static int turn_for_ever(void *arg, void **value)
@@ -48,27 +92,65 @@ static int call_for_ever(void *arg, void **value)
     return 0;
 }
 
-TEST(the_library_is_not_left_in_the_midst_of_a_call_of_the_programs_clock)
+static stint_pool *pool;
+
+static void release(void *future)
 {
-    stint_pool *pool;
+    stint_future_release(*(stint_future **)future);
+}
+
+static int wait_for_ever(void *arg, void **value)
+{
+    (void)value;
+    for (;;) {
+        stint_options options = STINT_OPTIONS_INIT;
+        stint_future *future = NULL;
+        stint_outcome outcome;
+        STINT_GUARD(release, &future);
+        options.budget.wall_ns = 1000000000;
+        if (stint_submit(pool, fork_nothing, arg, &options, &future) == 0)
+            stint_future_wait_for(future, 100000000, &outcome);
+    }
+    return 0;
+}
+
+/* Each of the functions in turn, stopped by its deadline, while the clock does that besides. */
+static void stop_while_the_clock(void (*also)(void), bool preemptible, stint_fn *const *functions, size_t count)
+{
     stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
     pool_options.workers = 2;
     assert_int_equal(stint_pool_create(&pool_options, &pool), 0);
-    is_slow = true;
+    besides = also;
     for (unsigned i = 0; i < repeats(2000); i++) {
         stint_options options = STINT_OPTIONS_INIT;
         stint_future *future;
         stint_outcome outcome;
-        options.preemptible = true;
+        options.preemptible = preemptible;
         options.budget.wall_ns = 20000 + i % 50 * 10000;
-        assert_int_equal(stint_submit(pool, i % 2 == 0 ? turn_for_ever : call_for_ever, NULL, &options, &future), 0);
+        assert_int_equal(stint_submit(pool, functions[i % count], NULL, &options, &future), 0);
         assert_int_equal(stint_future_wait(future, &outcome), 0);
         assert_int_not_equal(outcome.status, STINT_OK);
         assert_true(outcome.reason == STINT_REASON_DEADLINE || outcome.reason == STINT_REASON_EXPIRED);
         stint_future_release(future);
     }
-    is_slow = false;
+    besides = NULL;
     assert_int_equal(stint_pool_destroy(pool), 0);
+}
+
+TEST(the_library_is_not_left_in_the_midst_of_a_call_of_the_programs_clock)
+{
+    stop_while_the_clock(be_slow, true, (stint_fn *[]){ turn_for_ever, call_for_ever }, 2);
+}
+
+TEST(the_library_is_not_left_at_a_sample_point_of_the_programs_clock)
+{
+    static void (*const calls[])(void) = { count_a_call_that_checks, count_a_call_that_allocates };
+    for (size_t i = 0; i < 2; i++) {
+        entered = returned = 0;
+        stop_while_the_clock(calls[i], false, (stint_fn *[]){ call_for_ever, wait_for_ever }, 2);
+        assert_true(entered > 0);
+        assert_int_equal(entered, returned);
+    }
 }
 
 TEST_MAIN()

@@ -274,8 +274,8 @@ TEST(a_recursion_through_scopes_ends)
     assert_int_equal(stint_pool_destroy(pool), 0);
 }
 
-/* Recursions without allocations through functions of the library's that are no sample points. Most of the stack is the
- * library's frames then, and how they lie against the end of the stack depends on the padding. */
+/* Recursions through functions of the library's, in which nothing else allocates. Most of the stack is the library's
+ * frames then, and how they lie against the end of the stack depends on the padding. */
 static volatile size_t padding;
 
 static int pad_and_run(void *arg, void **value)
@@ -324,6 +324,22 @@ static int reduce_without_end(void *arg, void **value)
     return pad_and_reduce(0, 1, accumulator, &reduction);
 }
 
+static int pad_and_sort(const void *a, const void *b, void *arg)
+{
+    volatile char *room = __builtin_alloca(padding);
+    int numbers[40] = { 0 };
+    (void)a;
+    (void)b;
+    room[0] = 1;
+    return stint_sort(numbers, 40, sizeof numbers[0], pad_and_sort, arg) + room[0];
+}
+
+static int sort_without_end(void *arg, void **value)
+{
+    (void)value;
+    return pad_and_sort(NULL, NULL, arg);
+}
+
 TEST(a_recursion_through_the_librarys_own_functions_ends)
 {
     static const stint_on_interrupt ways[] = { STINT_JUMP, STINT_FAIL, STINT_UNWIND };
@@ -336,6 +352,8 @@ TEST(a_recursion_through_the_librarys_own_functions_ends)
         assert_stack("a loop", &outcome);
         outcome = run_in(pool, reduce_without_end, NULL, &options);
         assert_stack("a reduction", &outcome);
+        outcome = run_in(pool, sort_without_end, NULL, &options);
+        assert_stack("a sort", &outcome);
         outcome = run_in(pool, pad_and_run, NULL, &options);
         assert_int_equal(outcome.reason, STINT_REASON_FAILED); /* a scope further in had used up the stack */
         assert_int_equal(outcome.error, 1);
