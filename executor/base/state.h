@@ -57,6 +57,13 @@ struct sti_queued_turn {
     void (*run)(struct sti_queued_turn *turn);
 };
 
+/* What a running task is charged to. */
+struct sti_bill {
+    struct sti_fair_entry *fair_entry; /* NULL: nobody */
+    uint64_t charged;                  /* at its beginning, and since */
+    unsigned weight;                   /* its account's at its beginning: all of it is charged by that */
+};
+
 struct stint_future {
     atomic_int state;
     atomic_uint references;
@@ -83,7 +90,7 @@ struct stint_future {
     sti_task *next_noted;                        /* of those that stint_pool_destroy waits for (farewells.h) */
     struct sti_fair_entry *fair_entry;           /* this and the next one: under the entries' lock */
     TAILQ_ENTRY(stint_future) fair_link;
-    uint64_t charged; /* to its entry as it began; for the claimant */
+    struct sti_bill bill; /* once it has been taken out of the fair queue; for the claimant */
     union {
         struct sti_timer timer;      /* for its time, then for its deadline, until it has been claimed */
         struct sti_queued_turn turn; /* its drainer's, once it has resolved (continuation.h) */
@@ -188,12 +195,6 @@ struct sti_fair_queue {
     size_t count;
     size_t capacity;
     bool closed;
-};
-
-/* What a running task is charged to. */
-struct sti_bill {
-    struct sti_fair_entry *fair_entry; /* NULL: nobody */
-    uint64_t charged;                  /* at its beginning, and since */
 };
 
 /* From the beginning to the end of what is charged. They nest: what an inner one took is not the outer one's. */

@@ -19,9 +19,11 @@
  *
  * How long a task takes is not known when it begins. But if it were charged at its end only, several workers would all
  * take tasks of whoever has had least. So it is charged at its beginning what the entry's tasks have lately taken,
- * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). A task that sleeps aside is put
- * right then: its end may be far, and others of its entry begin meanwhile. If many gave back at their ends what they
- * had not used, their entry would be owed seconds, for which all others would wait. */
+ * rather more than less, and at its end put right (as in 2DFQ: Mace and others 2016). A task that sleeps aside is
+ * charged beforehand what it has used by then: its end may be far, and others of its entry begin meanwhile. If many
+ * sleep, or are overdue and replaced, at once, their beginnings charge far more than workers could have done, and what
+ * they give back at their ends would be owed to their entry: all others would wait for seconds. So no entry is owed
+ * more than one task of each worker but one. */
 
 #define WEIGHT_UNIT 100 /* that of an entry whose time goes like the clock */
 #define MIN_COST 1000   /* nanoseconds: to take it out of the queue is work too */
@@ -142,17 +144,16 @@ void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fai
 
 /* --- Time --------------------------------------------------------------------------------------------------------- */
 
-static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, int64_t ns)
+static void set_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t time)
 {
     struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
-    int64_t weight = (int64_t)sti_account_weight(fair_entry->key.account);
     struct sti_turns *turns = fair_entry->state == STI_FAIR_ENTRY_READY ? &ring->turns
                               : fair_entry->state == STI_FAIR_ENTRY_HELD
                                   ? &fair_entry->refused->held[fair_entry->key.kind]
                                   : NULL;
     if (turns != NULL)
         sti_turns_remove(turns, &fair_entry->turn);
-    fair_entry->turn.time += (uint64_t)(ns * WEIGHT_UNIT / weight);
+    fair_entry->turn.time = time;
     if (turns != NULL)
         sti_turns_put(turns, &fair_entry->turn);
     if (fair_entry == fair_queue->plain)
@@ -161,39 +162,57 @@ static void add_time(struct sti_fair_queue *fair_queue, struct sti_fair_entry *f
         fair_entry_hint(ring);
 }
 
+/* The entry's time when that much more, or less, is charged. */
+static uint64_t time_after(const struct sti_bill *bill, uint64_t used)
+{
+    return bill->fair_entry->turn.time +
+           (uint64_t)((int64_t)(used - bill->charged) * WEIGHT_UNIT / (int64_t)bill->weight);
+}
+
+/* The earliest that an entry is left at. So much less has it had than it was charged at most, if its tasks never sleep:
+ * while they occupy some of the workers, the others bring the ring's time up to what is charged. */
+static uint64_t earliest_time(struct sti_fair_queue *fair_queue, const struct sti_fair_entry *fair_entry)
+{
+    uint64_t weight = sti_account_weight(fair_entry->key.account);
+    uint64_t owed = fair_entry->cost * (fair_queue->pool->worker_count - 1);
+    return fair_entry_ring_of(fair_queue, fair_entry)->now - owed * WEIGHT_UNIT / weight;
+}
+
 static uint64_t follow_cost(uint64_t cost, uint64_t used)
 {
     return used > cost ? used : cost - cost / 8 + used / 8;
 }
 
-uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn)
+struct sti_bill sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                                          bool in_turn)
 {
     struct sti_fair_entry_ring *ring = fair_entry_ring_of(fair_queue, fair_entry);
+    struct sti_bill bill = { .fair_entry = fair_entry, .weight = sti_account_weight(fair_entry->key.account) };
     if (in_turn)
         ring->now = sti_time_later(ring->now, fair_entry->turn.time);
     fair_entry->running++;
     ring->running++;
     fair_entry->since = 0;
-    uint64_t charged = fair_entry->cost;
-    add_time(fair_queue, fair_entry, (int64_t)charged);
-    return charged;
+    sti_fair_entry_advance_task(fair_queue, &bill, fair_entry->cost);
+    return bill;
 }
 
-void sti_fair_entry_advance_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
-                                 uint64_t used)
+void sti_fair_entry_advance_task(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used)
 {
-    add_time(fair_queue, fair_entry, (int64_t)(used - charged));
+    struct sti_fair_entry *fair_entry = bill->fair_entry;
+    set_time(fair_queue, fair_entry, time_after(bill, used));
+    bill->charged = used;
     if (used > fair_entry->cost)
         fair_entry->cost = used;
 }
 
-void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
-                             uint64_t used)
+void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, const struct sti_bill *bill, uint64_t used)
 {
+    struct sti_fair_entry *fair_entry = bill->fair_entry;
     used = used > MIN_COST ? used : MIN_COST;
-    add_time(fair_queue, fair_entry, (int64_t)used - (int64_t)charged);
     fair_entry->cost = follow_cost(fair_entry->cost, used);
     fair_queue->typical_cost = fair_queue->typical_cost - fair_queue->typical_cost / 16 + used / 16;
+    set_time(fair_queue, fair_entry, sti_time_later(time_after(bill, used), earliest_time(fair_queue, fair_entry)));
     fair_entry->running--;
     fair_entry_ring_of(fair_queue, fair_entry)->running--;
     if (fair_entry->state == STI_FAIR_ENTRY_IDLE)

@@ -92,13 +92,12 @@ void sti_fair_entry_lift_plain(struct sti_fair_queue *fair_queue);
 /* Ready or held back, with its last task taken out. */
 void sti_fair_entry_begin_idle(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry);
 
-/* A task of it begins, in turn or out of it: what it is expected to take is charged, and returned. Then it has used
- * so much, and goes on. And it has ended: it was charged so much, and has used so much. */
-uint64_t sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, bool in_turn);
-void sti_fair_entry_advance_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
-                                 uint64_t used);
-void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry, uint64_t charged,
-                             uint64_t used);
+/* A task of it begins, in turn or out of it: what it is expected to take is charged. Then it has used more than that
+ * already, and goes on. And it has ended, and has used so much. */
+struct sti_bill sti_fair_entry_begin_task(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
+                                          bool in_turn);
+void sti_fair_entry_advance_task(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used);
+void sti_fair_entry_end_task(struct sti_fair_queue *fair_queue, const struct sti_bill *bill, uint64_t used);
 
 /* One that is in none. */
 void sti_turns_put(struct sti_turns *turns, struct sti_turn *turn);

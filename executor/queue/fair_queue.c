@@ -131,7 +131,7 @@ static void fair_queue_start(struct sti_fair_queue *fair_queue, sti_task *task, 
 {
     sti_account_count_start(task->options.account, NULL);
     task->entered = true;
-    task->charged = sti_fair_entry_begin_task(fair_queue, task->fair_entry, in_turn);
+    task->bill = sti_fair_entry_begin_task(fair_queue, task->fair_entry, in_turn);
     fair_queue_notify_others(task->fair_entry, afterwards);
     fair_queue_take_out(fair_queue, task, afterwards);
 }
@@ -338,17 +338,10 @@ void sti_fair_queue_look(struct sti_fair_queue *fair_queue, void (*look)(void *t
 
 /* --- What is charged ---------------------------------------------------------------------------------------------- */
 
-static struct sti_bill fair_queue_bill(struct sti_fair_queue *fair_queue, struct sti_fair_entry *fair_entry,
-                                       bool in_turn)
-{
-    return (struct sti_bill){ .fair_entry = fair_entry,
-                              .charged = sti_fair_entry_begin_task(fair_queue, fair_entry, in_turn) };
-}
-
 struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue)
 {
     sti_real_mutex_lock(&fair_queue->lock);
-    struct sti_bill made = fair_queue_bill(fair_queue, fair_queue->plain, true);
+    struct sti_bill made = sti_fair_entry_begin_task(fair_queue, fair_queue->plain, true);
     sti_real_mutex_unlock(&fair_queue->lock);
     return made;
 }
@@ -361,25 +354,24 @@ struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, cons
     sti_real_mutex_lock(&fair_queue->lock);
     struct sti_fair_entry *fair_entry = plain ? fair_queue->plain : sti_fair_entry_find(fair_queue, account, priority);
     if (fair_entry != NULL && (plain || fair_entry->running > 0))
-        made = fair_queue_bill(fair_queue, fair_entry, false);
+        made = sti_fair_entry_begin_task(fair_queue, fair_entry, false);
     sti_real_mutex_unlock(&fair_queue->lock);
     return made;
 }
 
 void sti_fair_queue_advance(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used_ns)
 {
-    if (used_ns == bill->charged)
+    if (used_ns <= bill->charged)
         return;
     sti_real_mutex_lock(&fair_queue->lock);
-    sti_fair_entry_advance_task(fair_queue, bill->fair_entry, bill->charged, used_ns);
+    sti_fair_entry_advance_task(fair_queue, bill, used_ns);
     sti_real_mutex_unlock(&fair_queue->lock);
-    bill->charged = used_ns;
 }
 
 void sti_fair_queue_settle(struct sti_fair_queue *fair_queue, struct sti_bill settled, uint64_t used_ns)
 {
     sti_real_mutex_lock(&fair_queue->lock);
-    sti_fair_entry_end_task(fair_queue, settled.fair_entry, settled.charged, used_ns);
+    sti_fair_entry_end_task(fair_queue, &settled, used_ns);
     sti_real_mutex_unlock(&fair_queue->lock);
 }
 

@@ -57,17 +57,14 @@ int sti_fair_queue_put(struct sti_fair_queue *fair_queue, sti_task *task);
  * run. no_plain: plain tasks had their turn, and the worker found none. Any thread. */
 sti_task *sti_fair_queue_take(struct sti_fair_queue *fair_queue, stint_priority priority, bool no_plain);
 
-/* A plain task begins in its turn; a subtask of a running task begins on another worker; a task that was taken out of
- * here begins. */
+/* A plain task begins in its turn; a subtask of a running task begins on another worker. (A task that was taken out of
+ * here has its bill.) */
 struct sti_bill sti_fair_queue_bill_plain(struct sti_fair_queue *fair_queue);
 struct sti_bill sti_fair_queue_bill_fork(struct sti_fair_queue *fair_queue, const stint_account *account,
                                          stint_priority priority);
-static inline struct sti_bill sti_fair_queue_bill(const sti_task *task)
-{
-    return (struct sti_bill){ .fair_entry = task->fair_entry, .charged = task->charged };
-}
 
-/* It goes on, and has occupied its worker for so long already: that is charged, and no more. By the task's thread. */
+/* It goes on, and has occupied its worker for so long already: where that is more than what is charged, it is charged.
+ * By the task's thread. */
 void sti_fair_queue_advance(struct sti_fair_queue *fair_queue, struct sti_bill *bill, uint64_t used_ns);
 
 /* It has ended, and occupied its worker for so long. The task may be gone. Any thread. */

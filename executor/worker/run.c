@@ -82,7 +82,7 @@ static void worker_run(struct sti_worker *worker, sti_task *task)
 static __attribute__((noinline)) void run_billed(struct sti_worker *worker, sti_task *task)
 {
     struct sti_stretch stretch;
-    sti_bill_begin(worker, &stretch, task->fair_queue != NULL ? sti_fair_queue_bill(task) : worker->bill);
+    sti_bill_begin(worker, &stretch, task->fair_queue != NULL ? task->bill : worker->bill);
     worker_run(worker, task);
     sti_bill_end(worker);
 }

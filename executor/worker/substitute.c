@@ -179,7 +179,7 @@ static bool holds_place(const struct sti_worker *worker)
 }
 
 /* What its tasks have had by now is charged before others take the place: they may sleep for long, and until their end
- * whoever they belong to would have had what was guessed at their beginnings. */
+ * whoever they belong to would have had nothing but what was guessed at their beginnings. */
 static void pay_beforehand(struct sti_worker *worker)
 {
     uint64_t end = sti_clock_now();

@@ -373,6 +373,7 @@ bool sti_worker_put(struct sti_worker *worker, sti_task *task)
 
 void sti_worker_run_awaited(struct sti_worker *worker, sti_task *task)
 {
+    worker->clock = 0; /* it did not come from a task's end: the waiter has gone on since that, and may have slept */
     if (task->fair_queue != NULL) {
         sti_task_release(task); /* its entry's */
         sti_worker_run(worker, task);

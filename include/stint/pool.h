@@ -38,9 +38,9 @@
  * one of their own. The next task comes from the account that has had the least time, by its weight: this is start-time
  * fair queueing (Goyal, Vin and Cheng 1996). Nobody knows beforehand how long a task will take. So each is charged what
  * the last ones of its account took; where it waits it is charged what it has had beyond that, and at its end it is
- * corrected (2DFQ: Mace and others 2016). If two accounts always
- * have tasks waiting, their shares differ by at most one longest task for each worker. An account that had nothing
- * waiting for a while saves nothing up. While no account has a task waiting, none is charged. */
+ * corrected (2DFQ: Mace and others 2016). If two accounts always have tasks waiting, their shares differ by at most one
+ * longest task for each worker. An account that had nothing waiting for a while saves nothing up. While no account has
+ * a task waiting, none is charged. */
 #ifndef STINT_POOL_H
 #define STINT_POOL_H
 

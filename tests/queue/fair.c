@@ -9,6 +9,7 @@
 
 #define LOOP_NS MS
 #define GOOD_NS (200 * UINT64_C(1000))
+#define PIECE_NS (10 * MS)
 #define TOLERANCE 0.25 /* a task that the system interrupts for others is charged for that */
 #define PARTIES_MAX 66
 
@@ -69,13 +70,18 @@ static void submit_one(struct party *party)
     stint_future_release(future);
 }
 
+static void use_processor(uint64_t ns)
+{
+    uint64_t end = thread_time_ns() + ns;
+    while (thread_time_ns() < end)
+        ;
+}
+
 static int be_good(void *arg, void **value)
 {
     (void)arg;
     (void)value;
-    uint64_t end = thread_time_ns() + GOOD_NS;
-    while (thread_time_ns() < end)
-        ;
+    use_processor(GOOD_NS);
     return 0;
 }
 
@@ -94,6 +100,17 @@ static int sleep_aside(void *arg, void **value)
     int error = sleep_on_its_worker(arg, value);
     stint_blocking_end();
     return error;
+}
+
+static int sleep_aside_and_compute(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    stint_blocking_begin();
+    usleep(2000);
+    stint_blocking_end();
+    use_processor(PIECE_NS);
+    return 0;
 }
 
 static struct party *add_party(stint_fn *fn, unsigned weight, unsigned count)
@@ -242,14 +259,64 @@ TEST(tasks_that_say_that_they_sleep_are_not_charged_for_it)
     assert_true(atomic_load(&good->tasks) > 100);
 }
 
-/* --- Tasks that compute, and then sleep aside until the test is over. --- */
+/* If they began for nothing all would wake at once, and each be charged for the time that the others take. */
+TEST(tasks_that_sleep_before_they_compute_get_the_share_of_their_account)
+{
+    begin(NULL);
+    const struct party *good = add_party(be_good, 0, 8);
+    const struct party *sleepy = add_party(sleep_aside_and_compute, 0, 48);
+    compete(1, 4000 * MS);
+    uint64_t used = atomic_load(&sleepy->tasks) * PIECE_NS, used_by_good = atomic_load(&good->tasks) * GOOD_NS;
+    assert_true(used > (used + used_by_good) / 3);
+}
+
+/* --- What is charged while tasks sleep, are overdue, or wait for others. On one place, which a gate holds until all
+ * tasks are there. --- */
 
 #define SLEEPERS 64
 #define LONG_NS (40 * MS)
+#define LATER (4 * LONG_NS / MS) /* of tasks that take one each */
 
-static _Atomic uint64_t used_by_sleepers;
-static uint64_t used_before; /* when the good account's next task began */
+static stint_account *good, *other;
+static stint_future *futures[LATER * 2 + SLEEPERS];
+static size_t count;
+static struct gate gate;
 static atomic_bool over;
+
+static void begin_behind_gate(stint_pool_options options)
+{
+    options.workers = 1;
+    options.substitutes = SLEEPERS;
+    gate = (struct gate){ 0 };
+    count = 0;
+    atomic_store(&over, false);
+    assert_int_equal(stint_account_create(NULL, NULL, &good), 0);
+    assert_int_equal(stint_account_create(NULL, NULL, &other), 0);
+    pool = make_pool_of(&options);
+    futures[count++] = submit(pool, gate_hold, &gate, NULL);
+    gate_await(&gate, 1);
+}
+
+static void add(unsigned tasks, stint_fn *fn, void *arg, stint_account *account)
+{
+    for (unsigned i = 0; i < tasks; i++)
+        futures[count++] = submit_for(pool, fn, arg, account);
+}
+
+/* The last one first: to wake the test could cost another task more than its computing. */
+static void run_all(void)
+{
+    gate_open(&gate);
+    while (count > 0)
+        assert_int_equal(take_in_time(futures[--count]).status, STINT_OK);
+}
+
+static void end_pool(void)
+{
+    assert_int_equal(stint_pool_destroy(pool), 0);
+    stint_account_release(good);
+    stint_account_release(other);
+}
 
 static uint64_t compute_for(uint64_t ns)
 {
@@ -258,6 +325,16 @@ static uint64_t compute_for(uint64_t ns)
         ;
     return now - begin;
 }
+
+static int compute_long(void *used, void **value)
+{
+    (void)value;
+    *(uint64_t *)used = compute_for(LONG_NS);
+    return 0;
+}
+
+static _Atomic uint64_t used_by_sleepers;
+static uint64_t used_before; /* when the good account's next task began */
 
 static int compute_and_sleep_aside(void *arg, void **value)
 {
@@ -268,13 +345,6 @@ static int compute_and_sleep_aside(void *arg, void **value)
     while (!atomic_load(&over))
         gate_nap();
     stint_blocking_end();
-    return 0;
-}
-
-static int compute_long(void *used, void **value)
-{
-    (void)value;
-    *(uint64_t *)used = compute_for(LONG_NS);
     return 0;
 }
 
@@ -290,71 +360,21 @@ static int look_at_sleepers(void *arg, void **value)
 /* None of them ends before the good one has had its turn, so nothing can be put right at an end. */
 TEST(tasks_that_sleep_are_charged_what_they_used_before)
 {
-    const stint_pool_options options = { .size = sizeof options, .workers = 1, .substitutes = SLEEPERS };
-    struct gate gate = { 0 };
-    stint_account *good, *sleepy;
-    stint_future *futures[SLEEPERS + 3];
-    size_t count = 0;
     uint64_t used_by_good = 0;
-    assert_int_equal(stint_account_create(NULL, NULL, &good), 0);
-    assert_int_equal(stint_account_create(NULL, NULL, &sleepy), 0);
-    pool = make_pool_of(&options);
-    futures[count++] = submit(pool, gate_hold, &gate, NULL);
-    gate_await(&gate, 1);
-    futures[count++] = submit_for(pool, compute_long, &used_by_good, good);
-    while (count < SLEEPERS + 2)
-        futures[count++] = submit_for(pool, compute_and_sleep_aside, NULL, sleepy);
-    futures[count++] = submit_for(pool, look_at_sleepers, NULL, good);
-    gate_open(&gate);
-    /* The last one first: to wake the test could cost another task more than its computing. */
-    while (count > 0)
-        assert_int_equal(take_in_time(futures[--count]).status, STINT_OK);
+    begin_behind_gate((stint_pool_options)STINT_POOL_OPTIONS_INIT);
+    add(1, compute_long, &used_by_good, good);
+    add(SLEEPERS, compute_and_sleep_aside, NULL, other);
+    add(1, look_at_sleepers, NULL, good);
+    run_all();
     /* As much is their share, and one task more; the rest is for a busy machine. */
     assert_true(used_before < used_by_good * 2);
-    assert_int_equal(stint_pool_destroy(pool), 0);
-    stint_account_release(good);
-    stint_account_release(sleepy);
+    end_pool();
 }
 
-#define LATER 32
-
-static atomic_uint sleepers_ended;
 static atomic_uint begun_later;
-static unsigned begun_before; /* when the good account's task began */
+static atomic_uint ended;
+static unsigned begun_between; /* of the tasks that compute later, from a task's submission to its beginning */
 static stint_future *of_good;
-
-/* The first one, whose worker takes what comes next, is the last to end. */
-static int sleep_aside_at_once(void *is_first, void **value)
-{
-    (void)value;
-    stint_blocking_begin();
-    while (!atomic_load(&over) || (is_first != NULL && atomic_load(&sleepers_ended) < SLEEPERS - 1))
-        gate_nap();
-    if (is_first != NULL)
-        nanosleep(&(struct timespec){ .tv_nsec = 20 * MS }, NULL); /* the others have told what they have used */
-    stint_blocking_end();
-    atomic_fetch_add(&sleepers_ended, 1);
-    return 0;
-}
-
-static int count_those_before(void *arg, void **value)
-{
-    (void)arg;
-    (void)value;
-    begun_before = atomic_load(&begun_later);
-    return 0;
-}
-
-/* On the only place. The good account has had nothing to do until now. */
-static int end_sleepers(void *good, void **value)
-{
-    (void)value;
-    of_good = submit_for(pool, count_those_before, NULL, good);
-    atomic_store(&over, true);
-    while (atomic_load(&sleepers_ended) < SLEEPERS)
-        gate_nap();
-    return 0;
-}
 
 static int compute_later(void *arg, void **value)
 {
@@ -365,35 +385,174 @@ static int compute_later(void *arg, void **value)
     return 0;
 }
 
+static int count_those_between(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    begun_between = atomic_load(&begun_later) - begun_between;
+    return 0;
+}
+
+/* By a task, on the only place: so nothing begins between the two lines. */
+static void submit_one_that_counts(stint_account *account)
+{
+    begun_between = atomic_load(&begun_later);
+    of_good = submit_for(pool, count_those_between, NULL, account);
+}
+
+static unsigned take_count(void)
+{
+    assert_int_equal(take_in_time(of_good).status, STINT_OK);
+    return begun_between;
+}
+
+/* The first one, whose worker takes what comes next, is the last to end. */
+static int sleep_aside_at_once(void *is_first, void **value)
+{
+    (void)value;
+    stint_blocking_begin();
+    while (!atomic_load(&over) || (is_first != NULL && atomic_load(&ended) < SLEEPERS - 1))
+        gate_nap();
+    if (is_first != NULL)
+        nanosleep(&(struct timespec){ .tv_nsec = 20 * MS }, NULL); /* the others have told what they have used */
+    stint_blocking_end();
+    atomic_fetch_add(&ended, 1);
+    return 0;
+}
+
+/* The good account has had nothing to do until now. */
+static int end_others(void *how_many, void **value)
+{
+    (void)value;
+    submit_one_that_counts(good);
+    atomic_store(&over, true);
+    while (atomic_load(&ended) < *(unsigned *)how_many)
+        gate_nap();
+    return 0;
+}
+
 /* Their account always has more that wait, so that it keeps its time. */
 TEST(tasks_that_sleep_save_nothing_up_of_what_they_did_not_use)
 {
-    const stint_pool_options options = { .size = sizeof options, .workers = 1, .substitutes = SLEEPERS };
-    struct gate gate = { 0 };
-    stint_account *good, *sleepy;
-    stint_future *futures[SLEEPERS + LATER + 3];
-    size_t count = 0;
+    unsigned sleepers = SLEEPERS;
     uint64_t used = 0;
-    assert_int_equal(stint_account_create(NULL, NULL, &good), 0);
-    assert_int_equal(stint_account_create(NULL, NULL, &sleepy), 0);
-    atomic_store(&over, false);
-    pool = make_pool_of(&options);
-    futures[count++] = submit(pool, gate_hold, &gate, NULL);
-    gate_await(&gate, 1);
-    futures[count++] = submit_for(pool, compute_long, &used, sleepy); /* as long the others are taken to be */
-    for (unsigned i = 0; i < SLEEPERS; i++)
-        futures[count++] = submit_for(pool, sleep_aside_at_once, i == 0 ? sleepy : NULL, sleepy);
-    futures[count++] = submit_for(pool, end_sleepers, good, sleepy);
-    while (count < SLEEPERS + LATER + 3)
-        futures[count++] = submit_for(pool, compute_later, NULL, sleepy);
+    begin_behind_gate((stint_pool_options)STINT_POOL_OPTIONS_INIT);
+    atomic_store(&ended, 0);
+    add(1, compute_long, &used, other); /* as long the others are taken to be */
+    add(1, sleep_aside_at_once, other, other);
+    add(SLEEPERS - 1, sleep_aside_at_once, NULL, other);
+    add(1, end_others, &sleepers, other);
+    add(LATER, compute_later, NULL, other);
+    run_all();
+    assert_in_range(take_count(), 0, LONG_NS / MS);
+    end_pool();
+}
+
+static int be_overdue(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    stint_mask();
+    while (!atomic_load(&over))
+        gate_nap();
+    atomic_fetch_add(&ended, 1);
+    stint_unmask();
+    return 0;
+}
+
+/* Each is replaced as soon as it is overdue, and then the next one begins. */
+TEST(tasks_that_are_overdue_save_nothing_up_of_what_they_did_not_use)
+{
+    unsigned overdue = 8;
+    uint64_t used = 0;
+    stint_pool_options pool_options = STINT_POOL_OPTIONS_INIT;
+    stint_future *stopped[8];
+    pool_options.overdue_ns = MS;
+    begin_behind_gate(pool_options);
+    atomic_store(&ended, 0);
+    add(1, compute_long, &used, other);
+    for (unsigned i = 0; i < overdue; i++) {
+        stint_options options = STINT_OPTIONS_INIT;
+        options.account = other;
+        options.budget.run_ns = MS;
+        stopped[i] = submit(pool, be_overdue, NULL, &options);
+    }
+    add(1, end_others, &overdue, other);
+    add(LATER, compute_later, NULL, other);
+    run_all();
+    for (unsigned i = 0; i < overdue; i++)
+        assert_int_not_equal(take_in_time(stopped[i]).status, STINT_OK);
+    assert_in_range(take_count(), 0, LONG_NS / MS + 10);
+    end_pool();
+}
+
+static int compute_nothing(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    return 0;
+}
+
+static void wait_for_one_of_good(void)
+{
+    stint_future *awaited = submit_for(pool, compute_nothing, NULL, good);
+    assert_int_equal(take(awaited).status, STINT_OK);
+}
+
+static int wait_sleep_and_wait(void *plain, void **value)
+{
+    (void)plain;
+    (void)value;
+    wait_for_one_of_good();
+    stint_blocking_begin();
+    nanosleep(&(struct timespec){ .tv_nsec = LONG_NS }, NULL);
+    stint_blocking_end();
+    compute_for(LONG_NS);
+    wait_for_one_of_good();
+    submit_one_that_counts(good);
+    return 0;
+}
+
+TEST(what_a_task_does_between_two_waits_is_not_charged_to_those_it_waits_for)
+{
+    begin_behind_gate((stint_pool_options)STINT_POOL_OPTIONS_INIT);
+    add(1, wait_sleep_and_wait, NULL, NULL);
+    add(LATER, compute_later, NULL, other);
+    run_all();
+    assert_in_range(take_count(), 0, LONG_NS / MS / 4);
+    end_pool();
+}
+
+static void set_weight(unsigned weight)
+{
+    stint_account_limits limits = STINT_ACCOUNT_LIMITS_INIT;
+    limits.weight = weight;
+    assert_int_equal(stint_account_set_limits(good, &limits), 0);
+}
+
+static int raise_weight(void *arg, void **value)
+{
+    (void)arg;
+    (void)value;
+    set_weight(10000);
+    submit_one_that_counts(good);
+    return 0;
+}
+
+/* It was charged forty milliseconds by the old weight, and has used nothing. */
+TEST(what_a_task_is_charged_is_given_back_by_the_weight_it_was_charged_by)
+{
+    uint64_t used = 0;
+    begin_behind_gate((stint_pool_options)STINT_POOL_OPTIONS_INIT);
+    stint_future *first = submit_for(pool, compute_long, &used, good);
+    add(1, raise_weight, NULL, good);
+    add(LATER, compute_later, NULL, other);
     gate_open(&gate);
-    while (count > 0)
-        assert_int_equal(take_in_time(futures[--count]).status, STINT_OK);
-    assert_int_equal(take_in_time(of_good).status, STINT_OK);
-    assert_in_range(begun_before, 0, LATER / 4);
-    assert_int_equal(stint_pool_destroy(pool), 0);
-    stint_account_release(good);
-    stint_account_release(sleepy);
+    assert_int_equal(take_in_time(first).status, STINT_OK);
+    set_weight(1); /* the other account has its turns now */
+    run_all();
+    assert_in_range(take_count(), 0, LONG_NS / MS / 2);
+    end_pool();
 }
 
 TEST_MAIN()
