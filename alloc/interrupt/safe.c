@@ -84,12 +84,12 @@ static bool is_own_code(struct sti_walk *walk, enum sti_left way)
 
 #define STOPPED_ANYWHERE (STI_LEFT_STOPPED | STI_LEFT_EXHAUSTED)
 
-/* The frame is the caller of one of another module. In a program that this library is linked into, only what signals
- * may do is told by the module: its own frames would all count as the library's. */
+/* The frame is the caller of one of another module. In a program that this library is linked into, their frames cannot
+ * be told apart: then a signal leaves neither, and a sample point leaves both. */
 static bool calls_what_may_be_left(uintptr_t instruction, unsigned ways)
 {
     bool by_signal = (ways & STOPPED_ANYWHERE) != 0;
-    bool is_ours = by_signal ? sti_caller_is_ours(instruction) : sti_caller_is_only_ours(instruction);
+    bool is_ours = by_signal ? sti_caller_is_ours(instruction) : sti_caller_is_surely_ours((const void *)instruction);
     return !is_ours || sti_boundary_calls_tasks((const void *)(instruction + 1));
 }
 

@@ -468,15 +468,6 @@ bool sti_caller_is_ours(uintptr_t instruction)
     return module_is_ours(&module);
 }
 
-bool sti_caller_is_only_ours(uintptr_t instruction)
-{
-    struct dl_find_object found;
-    if (_dl_find_object((void *)instruction, &found) != 0)
-        return false;
-    const struct sti_caller_module module = extent_of(&found);
-    return module_is_ours(&module) && has_our_name(found.dlfo_link_map->l_name);
-}
-
 bool sti_caller_is_this_module(const void *caller)
 {
     const struct sti_caller_module own = sti_caller_module_of(&sti_caller_system);

@@ -118,9 +118,6 @@ bool sti_module_may_be_left(uintptr_t instruction, unsigned ways, struct sti_cal
 /* Is it in this library, or a part of it that was loaded later? Safe in signal handlers. */
 bool sti_caller_is_ours(uintptr_t instruction);
 
-/* And is that all that its module has? Not where this library is linked into the program. */
-bool sti_caller_is_only_ours(uintptr_t instruction);
-
 /* --- The rules of automatic masking, each with a switch that only tests touch: a test that switches one rule off, and
  * sees something break, shows that the rule is needed. All are on in a program. Asked on cold paths only: where an
  * interrupt is already due, or something rare begins. Written before the first scope, read by any thread. */
