@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "alloc/heap/free.h"
+#include "alloc/interrupt/boundary.h"
 #include "alloc/interrupt/cxx.h"
 #include "alloc/interrupt/interrupt.h"
 #include "alloc/interrupt/unwind.h"
@@ -125,6 +126,13 @@ static void throw_if_possible(const void *caller)
         throw();
 }
 
+/* It may take as long as it likes, and nothing is half done here. */
+STI_CALLING_CODE static void call_handler(new_handler *handler)
+{
+    handler();
+    __asm__ volatile("" ::: "memory"); /* it returns here: this frame says that it may be left */
+}
+
 /* Another try after the handler, or the exception, or NULL. alignment is 0 where it is the usual one. */
 static __attribute__((noinline)) void *allocation_retry(size_t size, size_t alignment, bool throws, const void *caller)
 {
@@ -139,7 +147,7 @@ static __attribute__((noinline)) void *allocation_retry(size_t size, size_t alig
                 throw_if_possible(caller);
             return NULL;
         }
-        handler();
+        call_handler(handler);
         void *block = sti_allocate_aligned(alignment, size, caller);
         if (block != NULL)
             return block;

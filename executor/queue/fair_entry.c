@@ -169,8 +169,9 @@ static uint64_t time_after(const struct sti_bill *bill, uint64_t used)
            (uint64_t)((int64_t)(used - bill->charged) * WEIGHT_UNIT / (int64_t)bill->weight);
 }
 
-/* The earliest that an entry is left at. So much less has it had than it was charged at most, if its tasks never sleep:
- * while they occupy some of the workers, the others bring the ring's time up to what is charged. */
+/* The earliest that an entry is left at. So much less than it was charged it has had by now if its tasks occupy all
+ * workers but one, and the others of the ring that one. Tasks that sleep, are replaced, or were awaited by others of
+ * the entry are charged besides: what is owed for those is lost. */
 static uint64_t earliest_time(struct sti_fair_queue *fair_queue, const struct sti_fair_entry *fair_entry)
 {
     uint64_t weight = sti_account_weight(fair_entry->key.account);

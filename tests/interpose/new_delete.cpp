@@ -191,6 +191,30 @@ TEST(the_new_handler_is_called_for_want_of_memory_and_not_for_an_interrupt)
     assert_int_equal(handler_calls, 0);
 }
 
+bool has_waited_in_vain;
+
+void wait_for_an_interrupt()
+{
+    time_t end = time(nullptr) + 10;
+    while (time(nullptr) < end)
+        stint_checkpoint();
+    has_waited_in_vain = true;
+    std::set_new_handler(nullptr);
+}
+
+TEST(a_task_is_left_in_the_new_handler)
+{
+    bool thrown = false;
+    stint_outcome outcome;
+    stint_options options = STINT_OPTIONS_INIT;
+    options.budget.wall_ns = 20000000;
+    std::set_new_handler(wait_for_an_interrupt);
+    assert_int_equal(stint_run(allocate_impossibly, &thrown, &options, &outcome), 0);
+    std::set_new_handler(nullptr);
+    assert_false(has_waited_in_vain);
+    assert_int_equal(outcome.reason, STINT_REASON_DEADLINE);
+}
+
 int destroyed;
 
 struct counted {
